@@ -101,8 +101,8 @@ class IoQueue {
   virtual Status AttachFile(const File& file) = 0;
 
   // Takes all requests; those beyond iodepth wait inside. Each one completes exactly once, and is
-  // handed back by Reap, also when it failed at once. A kDatasync is not ordered against requests in
-  // flight: reap the writes first.
+  // handed back by Reap, also when it failed at once. A kDatasync is not ordered against requests
+  // in flight: reap the writes first.
   virtual void Submit(std::span<IoRequest* const> requests) = 0;
 
   // Waits until at least `min_complete` requests are done (fewer when fewer are outstanding),

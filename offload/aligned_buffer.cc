@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
-#include <cerrno>
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <string>
@@ -30,7 +30,8 @@ Result<AlignedBuffer> AlignedBuffer::Allocate(uint64_t size_bytes) {
   AlignedBuffer buffer;
   if (size_bytes == 0) return buffer;
   if (size_bytes > uint64_t{1} << 47) {
-    return Status::InvalidArgument(fmt::format("{} bytes of memory are beyond any address space", size_bytes));
+    return Status::InvalidArgument(
+        fmt::format("{} bytes of memory are beyond any address space", size_bytes));
   }
   const bool huge = size_bytes >= kHugePageBytes;
   const uint64_t alignment = huge ? kHugePageBytes : kPageBytes;
@@ -45,7 +46,8 @@ Result<AlignedBuffer> AlignedBuffer::Allocate(uint64_t size_bytes) {
                                           StatusFromErrno(error, "mmap").message()));
   }
   buffer.mapping_ = mapping;
-  buffer.data_ = reinterpret_cast<std::byte*>(RoundUp(reinterpret_cast<uintptr_t>(mapping), alignment));
+  buffer.data_ =
+      reinterpret_cast<std::byte*>(RoundUp(reinterpret_cast<uintptr_t>(mapping), alignment));
   if (huge) ::madvise(buffer.data_, RoundUp(buffer.size_bytes_, kHugePageBytes), MADV_HUGEPAGE);
   return buffer;
 }

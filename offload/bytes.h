@@ -31,15 +31,14 @@ inline std::string_view AsText(Bytes bytes) {
 }
 
 template <class Integer>
-  requires std::is_unsigned_v<Integer>
+requires std::is_unsigned_v<Integer>
 void StoreLe(MutableBytes out, size_t offset, Integer value) {
   KVBED_CHECK(offset + sizeof(Integer) <= out.size());
   std::memcpy(out.data() + offset, &value, sizeof(Integer));
 }
 
 template <class Integer>
-  requires std::is_unsigned_v<Integer>
-Integer LoadLe(Bytes in, size_t offset) {
+requires std::is_unsigned_v<Integer> Integer LoadLe(Bytes in, size_t offset) {
   KVBED_CHECK(offset + sizeof(Integer) <= in.size());
   Integer value;
   std::memcpy(&value, in.data() + offset, sizeof(Integer));

@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 namespace kvbed {
+namespace {
+
+constexpr uint32_t kCountMax = 1 << 20;
+
+}  // namespace
 
 std::string_view DTypeName(DType dtype) { return dtype == DType::kBf16 ? "bf16" : "fp32"; }
 
@@ -13,18 +18,19 @@ Result<DType> ParseDType(std::string_view name) {
 }
 
 Status KvGeometry::Validate() const {
-  constexpr uint32_t kCountMax = 1 << 20;
   constexpr uint64_t kRecordBytesMax = uint64_t{1} << 30;
   const auto check = [](std::string_view what, uint32_t value) -> Status {
     if (value >= 1 && value <= kCountMax) return Status::Ok();
-    return Status::InvalidArgument(fmt::format("{} is {}, must be 1 to {}", what, value, kCountMax));
+    return Status::InvalidArgument(
+        fmt::format("{} is {}, must be 1 to {}", what, value, kCountMax));
   };
   KVBED_RETURN_IF_ERROR(check("layers", layers));
   KVBED_RETURN_IF_ERROR(check("kv_heads", kv_heads));
   KVBED_RETURN_IF_ERROR(check("head_dim", head_dim));
   KVBED_RETURN_IF_ERROR(check("block_tokens", block_tokens));
   if (dtype != DType::kBf16 && dtype != DType::kFp32) {
-    return Status::InvalidArgument(fmt::format("dtype id {} is unknown", static_cast<uint32_t>(dtype)));
+    return Status::InvalidArgument(
+        fmt::format("dtype id {} is unknown", static_cast<uint32_t>(dtype)));
   }
   unsigned __int128 payload = 2;
   for (uint64_t factor : {uint64_t{layers}, uint64_t{kv_heads}, uint64_t{head_dim},

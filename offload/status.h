@@ -75,7 +75,7 @@ Status StatusFromErrno(int error, std::string_view operation);
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                                // NOLINT: implicit
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit
   Result(Status status) : status_(std::move(status)) { KVBED_CHECK(!status_.ok()); }  // NOLINT
 
   bool ok() const { return value_.has_value(); }
@@ -106,8 +106,8 @@ class [[nodiscard]] Result {
 
 }  // namespace kvbed
 
-#define KVBED_RETURN_IF_ERROR(expression)                       \
-  do {                                                          \
+#define KVBED_RETURN_IF_ERROR(expression)                                                        \
+  do {                                                                                           \
     if (::kvbed::Status kvbed_status_ = (expression); !kvbed_status_.ok()) return kvbed_status_; \
   } while (false)
 

@@ -1,0 +1,65 @@
+#include "offload/fault_plan.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+namespace kvbed {
+namespace {
+
+constexpr std::array<std::pair<FaultKind, std::string_view>, 14> kNames{{
+    {FaultKind::kBitFlip, "bit_flip"},
+    {FaultKind::kShortTransfer, "short_transfer"},
+    {FaultKind::kTornWrite, "torn_write"},
+    {FaultKind::kMisdirectedRead, "misdirected_read"},
+    {FaultKind::kMisdirectedWrite, "misdirected_write"},
+    {FaultKind::kStaleRecord, "stale_record"},
+    {FaultKind::kLostWrites, "lost_writes"},
+    {FaultKind::kReorderedWrites, "reordered_writes"},
+    {FaultKind::kFailedSync, "failed_sync"},
+    {FaultKind::kEio, "eio"},
+    {FaultKind::kEnospc, "enospc"},
+    {FaultKind::kEagain, "eagain"},
+    {FaultKind::kEintr, "eintr"},
+    {FaultKind::kDelay, "delay"},
+}};
+
+}  // namespace
+
+std::string_view FaultKindName(FaultKind kind) {
+  for (const auto& [known, name] : kNames) {
+    if (known == kind) return name;
+  }
+  return "unknown";
+}
+
+Result<FaultKind> ParseFaultKind(std::string_view name) {
+  for (const auto& [kind, known] : kNames) {
+    if (known == name) return kind;
+  }
+  return Status::InvalidArgument(fmt::format("'{}' is not a fault", name));
+}
+
+FaultScript::FaultScript(FaultPlan plan)
+    : plan_(std::move(plan)), seen_(plan_.faults.size()), random_(plan_.seed) {}
+
+const Fault* FaultScript::Next(FaultTarget operation) {
+  const Fault* strike = nullptr;
+  for (size_t i = 0; i < plan_.faults.size(); ++i) {
+    const Fault& fault = plan_.faults[i];
+    if (fault.target != FaultTarget::kAny && fault.target != operation) continue;
+    const uint64_t number = seen_[i]++;
+    const bool due = number >= fault.first && number - fault.first < fault.count;
+    if (due && strike == nullptr) strike = &fault;
+  }
+  if (strike != nullptr) ++struck_;
+  return strike;
+}
+
+uint64_t FaultScript::Choose(uint64_t bound) {
+  KVBED_CHECK(bound > 0);
+  return random_() % bound;
+}
+
+}  // namespace kvbed

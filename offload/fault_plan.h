@@ -1,0 +1,74 @@
+// What goes wrong, when, and from which seed: the script that the faulty I/O and the faulty store
+// play. It doesn't know files or records; who plays it says what an operation is.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "offload/status.h"
+
+namespace kvbed {
+
+enum class FaultKind : uint8_t {
+  kBitFlip,           // one bit of the data, chosen by the seed
+  kShortTransfer,     // only `amount` bytes (0: half) are moved in one go; the device says so
+  kTornWrite,         // the first `amount` bytes (0: half, by sectors) arrive, success is reported
+  kMisdirectedRead,   // the data of another place (`amount` bytes away, 0: the neighbour) come back
+  kMisdirectedWrite,  // the data land at another place, success is reported
+  kStaleRecord,       // a write is dropped, success is reported; the old data stay
+  kLostWrites,        // at a power cut, writes since the last sync are gone
+  kReorderedWrites,   // at a power cut, a seeded subset of the writes since the last sync is there
+  kFailedSync,        // EIO from a sync; what it should have made durable may be gone
+  kEio,
+  kEnospc,
+  kEagain,
+  kEintr,
+  kDelay,  // completes `amount` microseconds later
+};
+
+enum class FaultTarget : uint8_t { kAny, kRead, kWrite, kSync, kOpen, kRename };
+
+std::string_view FaultKindName(FaultKind kind);  // "bit_flip", "short_transfer", ...
+Result<FaultKind> ParseFaultKind(std::string_view name);
+
+struct Fault {
+  FaultKind kind = FaultKind::kBitFlip;
+  FaultTarget target = FaultTarget::kAny;
+  uint64_t first = 0;   // skips this many matching operations
+  uint64_t count = 1;   // then strikes this many; kForever never stops
+  uint64_t amount = 0;  // see the kind
+  bool operator==(const Fault&) const = default;
+};
+
+inline constexpr uint64_t kForever = UINT64_MAX;
+
+struct FaultPlan {
+  uint64_t seed = 1;
+  std::vector<Fault> faults;
+  bool operator==(const FaultPlan&) const = default;
+};
+
+// Plays one plan: says for each operation which fault strikes it. Not thread-safe.
+class FaultScript {
+ public:
+  explicit FaultScript(FaultPlan plan);
+
+  // The first fault of the plan that strikes this operation, or null. Every fault whose target
+  // matches counts the operation.
+  const Fault* Next(FaultTarget operation);
+
+  uint64_t struck() const { return struck_; }
+  // Seeded choice below `bound` (> 0).
+  uint64_t Choose(uint64_t bound);
+
+ private:
+  FaultPlan plan_;
+  std::vector<uint64_t> seen_;
+  uint64_t struck_ = 0;
+  std::mt19937_64 random_;
+};
+
+}  // namespace kvbed
