@@ -2,19 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <ctime>
+#include <algorithm>
 #include <utility>
 
 #include "offload/aligned_buffer.h"
+#include "offload/clock.h"
 
 namespace kvbed {
 namespace {
-
-uint64_t MonotonicNs() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 void CheckRequest(const StoreRequest& request) {
   KVBED_CHECK(request.record.size() > kPageBytes && request.record.size() % kPageBytes == 0);

@@ -41,6 +41,28 @@ Result<FaultKind> ParseFaultKind(std::string_view name) {
   return Status::InvalidArgument(fmt::format("'{}' is not a fault", name));
 }
 
+bool FaultCanStrike(FaultKind kind, FaultTarget operation) {
+  const bool data = operation == FaultTarget::kRead || operation == FaultTarget::kWrite;
+  switch (kind) {
+    case FaultKind::kBitFlip:
+    case FaultKind::kShortTransfer: return data;
+    case FaultKind::kMisdirectedRead: return operation == FaultTarget::kRead;
+    case FaultKind::kTornWrite:
+    case FaultKind::kMisdirectedWrite:
+    case FaultKind::kStaleRecord: return operation == FaultTarget::kWrite;
+    case FaultKind::kFailedSync: return operation == FaultTarget::kSync;
+    case FaultKind::kEnospc:
+      return operation != FaultTarget::kRead && operation != FaultTarget::kUnlink;
+    case FaultKind::kEagain:
+    case FaultKind::kEintr: return data || operation == FaultTarget::kSync;
+    case FaultKind::kLostWrites:
+    case FaultKind::kReorderedWrites:
+    case FaultKind::kEio:
+    case FaultKind::kDelay: return true;
+  }
+  return false;
+}
+
 FaultScript::FaultScript(FaultPlan plan)
     : plan_(std::move(plan)), seen_(plan_.faults.size()), random_(plan_.seed) {}
 
@@ -49,6 +71,7 @@ const Fault* FaultScript::Next(FaultTarget operation) {
   for (size_t i = 0; i < plan_.faults.size(); ++i) {
     const Fault& fault = plan_.faults[i];
     if (fault.target != FaultTarget::kAny && fault.target != operation) continue;
+    if (!FaultCanStrike(fault.kind, operation)) continue;
     const uint64_t number = seen_[i]++;
     const bool due = number >= fault.first && number - fault.first < fault.count;
     if (due && strike == nullptr) strike = &fault;

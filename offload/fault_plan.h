@@ -29,10 +29,22 @@ enum class FaultKind : uint8_t {
   kDelay,  // completes `amount` microseconds later
 };
 
-enum class FaultTarget : uint8_t { kAny, kRead, kWrite, kSync, kOpen, kRename };
+enum class FaultTarget : uint8_t {
+  kAny,
+  kRead,
+  kWrite,
+  kSync,
+  kOpen,
+  kRename,
+  kUnlink,
+  kAllocate,  // a change of a file's length or reservation
+};
 
 std::string_view FaultKindName(FaultKind kind);  // "bit_flip", "short_transfer", ...
 Result<FaultKind> ParseFaultKind(std::string_view name);
+
+// Whether this kind makes sense for an operation: a bit flips in reads and writes, not in renames.
+bool FaultCanStrike(FaultKind kind, FaultTarget operation);
 
 struct Fault {
   FaultKind kind = FaultKind::kBitFlip;
@@ -57,7 +69,7 @@ class FaultScript {
   explicit FaultScript(FaultPlan plan);
 
   // The first fault of the plan that strikes this operation, or null. Every fault whose target
-  // matches counts the operation.
+  // matches, and whose kind can strike it, counts the operation.
   const Fault* Next(FaultTarget operation);
 
   uint64_t struck() const { return struck_; }

@@ -4,7 +4,8 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <chrono>
+
+#include "offload/clock.h"
 
 namespace kvbed {
 
@@ -52,9 +53,7 @@ uint64_t RandomId() {
 }
 
 uint64_t NextGeneration(uint64_t previous) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-  const uint64_t stamp = (static_cast<uint64_t>(us) << 12) | (RandomId() & 0xfff);
+  const uint64_t stamp = (UnixNs() / 1000) << 12 | (RandomId() & 0xfff);
   return std::max(previous + 1, stamp);
 }
 
