@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace kvbed {
 namespace {
 
@@ -32,10 +34,11 @@ Status KvGeometry::Validate() const {
     return Status::InvalidArgument(
         fmt::format("dtype id {} is unknown", static_cast<uint32_t>(dtype)));
   }
-  unsigned __int128 payload = 2;
-  for (uint64_t factor : {uint64_t{layers}, uint64_t{kv_heads}, uint64_t{head_dim},
-                          uint64_t{block_tokens}, element_bytes()}) {
-    payload *= factor;
+  // Each count is at most 2^20, so the product is within 64 bits as long as it is checked as it
+  // grows.
+  uint64_t payload = 2 * element_bytes();
+  for (uint32_t factor : {layers, kv_heads, head_dim, block_tokens}) {
+    payload = std::min(payload * factor, kRecordBytesMax);
   }
   if (payload > kRecordBytesMax - kPageBytes) {
     return Status::InvalidArgument(
