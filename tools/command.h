@@ -1,0 +1,17 @@
+// The subcommands: each function adds one to the command line, with its options and what it runs.
+#pragma once
+
+namespace kvbed {
+
+class CommandLine;
+
+void AddRunCommand(CommandLine& line);
+void AddSnapshotCommand(CommandLine& line);
+void AddResumeCommand(CommandLine& line);
+void AddGenerateCommand(CommandLine& line);
+void AddTokenizeCommand(CommandLine& line);
+void AddBenchCommand(CommandLine& line);
+void AddStoreCommands(CommandLine& line);
+void AddDoctorCommand(CommandLine& line);
+
+}  // namespace kvbed

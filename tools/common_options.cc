@@ -1,0 +1,98 @@
+#include "tools/common_options.h"
+
+#include <fmt/format.h>
+
+#include "tools/option_values.h"
+
+namespace kvbed {
+namespace {
+
+Result<OutputFormat> ParseFormat(const std::string& text) {
+  if (text == "text") return OutputFormat::kText;
+  if (text == "md") return OutputFormat::kMarkdown;
+  if (text == "csv") return OutputFormat::kCsv;
+  if (text == "json") return OutputFormat::kJson;
+  if (text == "jsonl") return OutputFormat::kJsonLines;
+  return Status::InvalidArgument(
+      fmt::format("--output takes one of text, md, csv, json, jsonl, not '{}'", text));
+}
+
+}  // namespace
+
+void AddModelOptions(OptionSet& set, ModelOptions& options) {
+  set.Group("Model");
+  set.Required(set.Text("-m,--model", "MODEL",
+                        "GGUF file, Hugging Face directory, or toy:8m, toy:62m (no files needed)",
+                        options.model));
+  set.Parsed("--dtype", "bf16|fp32", "dtype of weights, activations and KV [bf16]", options.dtype,
+             ParseDType);
+  set.Text("--kernels", "SET", "set of compute kernels [torch]", options.kernels);
+  set.Number("--threads", "compute threads [as many as this process may run on]", options.threads,
+             1, 1024);
+  set.Number("--prefill-chunk", "tokens of one prefill call [512]", options.prefill_chunk, 1,
+             1 << 20);
+}
+
+void AddPoolOptions(OptionSet& set, PoolOptions& options) {
+  set.Group("KV pool");
+  set.Number("--block-tokens", "tokens of one KV block [16]", options.block_tokens, 1, 1 << 16);
+  set.Parsed("--pool-bytes", "SIZE", "memory for KV records [what the run needs]",
+             options.pool_bytes, ParseByteSize);
+}
+
+void AddPromptOptions(OptionSet& set, PromptOptions& options) {
+  set.Group("Prompt");
+  const auto prompt = set.Text("-p,--prompt", "TEXT", "the prompt's text", options.prompt);
+  const auto file =
+      set.Text("-f,--prompt-file", "FILE", "file with the prompt, any bytes; - is standard input",
+               options.prompt_file);
+  const auto ids = set.Parsed("--prompt-ids", "IDS", "the prompt as token ids: 504,3575,282",
+                              options.prompt_ids, ParseTokenIds);
+  set.Exclude(prompt, file);
+  set.Exclude(prompt, ids);
+  set.Exclude(file, ids);
+  set.Flag("--parse-special", options.parse_special,
+           "turn the text of special tokens into their ids [off: text is text]");
+  set.Parsed("-c,--ctx", "N", "cut or repeat the prompt to N tokens, as in 4k (k = 1024)",
+             options.ctx, ParseTokenCount);
+}
+
+void AddSamplingOptions(OptionSet& set, SamplingOptions& options) {
+  set.Group("Sampling");
+  set.Number("--temperature", "above 0: sample with it [0: greedy]", options.temperature, 0, 100);
+  set.Number("--top-p", "sample from the likeliest tokens of this mass [1]", options.top_p, 1e-9,
+             1);
+  set.Number("--top-k", "sample from the N likeliest tokens [0: all]", options.top_k, 0, 1 << 30);
+  set.Number("--seed", "seed of everything random [1]", options.seed, 0, UINT64_MAX);
+}
+
+OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options) {
+  set.Group("Store");
+  const auto store =
+      set.Text("-s,--store", "SPEC", "slab:DIR or memory:, with options as in slab:DIR?iodepth=32",
+               options.spec);
+  set.Number("--iodepth", "records in flight [16]", options.iodepth, 1, 4096);
+  set.OneOf("--ioengine", "I/O engine; auto takes io_uring where it is allowed [auto]",
+            options.ioengine, {"auto", "io_uring", "psync"});
+  set.OneOf("--direct", "direct I/O, past the page cache [required]", options.direct,
+            {"required", "optional", "off"});
+  set.Parsed("--capacity", "SIZE", "most that the store may take [free space less a reserve]",
+             options.capacity, ParseByteSize);
+  set.OneOf("--sync", "none publishes without waiting for the data [full]", options.sync,
+            {"full", "none"});
+  return store;
+}
+
+void AddOutputOptions(OptionSet& set, OutputOptions& options) {
+  set.Group("Output");
+  set.Parsed("-o,--output", "text|md|csv|json|jsonl", "format on standard output [text]",
+             options.format, ParseFormat);
+  set.Text("--json", "FILE", "write the result as JSON beside the text", options.json_file);
+}
+
+void AddNewTokensOption(OptionSet& set, uint64_t& new_tokens) {
+  set.Parsed("-n,--new-tokens", "N", fmt::format("new tokens to generate [{}]", new_tokens),
+             new_tokens, ParseTokenCount);
+}
+
+}  // namespace kvbed

@@ -1,0 +1,45 @@
+// The kvbed command: puts the subcommands on one command line and turns what escapes into one line
+// and an exit code.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "tools/command.h"
+#include "tools/command_line.h"
+#include "tools/exit_code.h"
+#include "tools/version.h"
+
+namespace {
+
+constexpr const char* kDescription =
+    "Snapshots real KV-cache blocks to storage, restores them, and proves bit for bit that the\n"
+    "resumed run equals the one that never left memory. Start with:\n"
+    "  kvbed run -m MODEL --prompt \"The capital of France is\" -n 11";
+
+int Main(int argc, char** argv) {
+  kvbed::CommandLine line("kvbed", kDescription, kvbed::VersionText());
+  kvbed::AddRunCommand(line);
+  kvbed::AddSnapshotCommand(line);
+  kvbed::AddResumeCommand(line);
+  kvbed::AddGenerateCommand(line);
+  kvbed::AddTokenizeCommand(line);
+  kvbed::AddStoreCommands(line);
+  kvbed::AddBenchCommand(line);
+  kvbed::AddDoctorCommand(line);
+  return line.Run(argc, argv);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "kvbed: out of memory: use a shorter context or a smaller model\n");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "kvbed: {}\n", error.what());
+  }
+  return kvbed::kExitUnusable;
+}

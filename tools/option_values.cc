@@ -1,0 +1,171 @@
+#include "tools/option_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace kvbed {
+namespace {
+
+constexpr uint64_t kContextsMax = 4096;
+
+struct Suffix {
+  std::string_view text;
+  uint64_t factor;
+};
+
+constexpr Suffix kByteSuffixes[] = {
+    {"", 1},
+    {"B", 1},
+    {"k", uint64_t{1} << 10},
+    {"K", uint64_t{1} << 10},
+    {"KiB", uint64_t{1} << 10},
+    {"M", uint64_t{1} << 20},
+    {"MiB", uint64_t{1} << 20},
+    {"G", uint64_t{1} << 30},
+    {"GiB", uint64_t{1} << 30},
+    {"T", uint64_t{1} << 40},
+    {"TiB", uint64_t{1} << 40},
+    {"kB", 1'000},
+    {"KB", 1'000},
+    {"MB", 1'000'000},
+    {"GB", 1'000'000'000},
+    {"TB", 1'000'000'000'000},
+};
+
+constexpr Suffix kTokenSuffixes[] = {
+    {"", 1},
+    {"k", uint64_t{1} << 10},
+    {"K", uint64_t{1} << 10},
+    {"m", uint64_t{1} << 20},
+    {"M", uint64_t{1} << 20},
+};
+
+// A number above 0 with one of the suffixes, as a whole number; nullopt for anything else.
+template <size_t N>
+std::optional<uint64_t> ParseScaled(std::string_view text, const Suffix (&suffixes)[N]) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (error != std::errc() || !(number > 0)) return std::nullopt;
+  const std::string_view unit(stop, static_cast<size_t>(end - stop));
+  for (const Suffix& suffix : suffixes) {
+    if (suffix.text != unit) continue;
+    const double value = number * static_cast<double>(suffix.factor);
+    if (value > 9e18 || value < 1 || value != std::floor(value)) return std::nullopt;
+    return static_cast<uint64_t>(value);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0;;) {
+    const size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+Status BadContext(std::string_view text) {
+  return Status::InvalidArgument(
+      fmt::format("'{}' is no list of token counts: write 4k, or 1k,4k, or 1k-128k*2, or 88-256+8 "
+                  "(k = 1024)",
+                  text));
+}
+
+// "FIRST-LAST*FACTOR" or "FIRST-LAST+STEP".
+Result<std::vector<uint64_t>> ParseRange(std::string_view text) {
+  const size_t dash = text.find('-');
+  const size_t op = text.find_first_of("*+", dash);
+  if (dash == std::string_view::npos || op == std::string_view::npos) return BadContext(text);
+  const auto first = ParseScaled(text.substr(0, dash), kTokenSuffixes);
+  const auto last = ParseScaled(text.substr(dash + 1, op - dash - 1), kTokenSuffixes);
+  const auto step = ParseScaled(text.substr(op + 1), kTokenSuffixes);
+  const bool multiply = text[op] == '*';
+  if (!first || !last || !step || *first > *last || (multiply && *step < 2)) {
+    return BadContext(text);
+  }
+  std::vector<uint64_t> values;
+  for (uint64_t value = *first; value <= *last; value = multiply ? value * *step : value + *step) {
+    if (values.size() == kContextsMax) return BadContext(text);
+    values.push_back(value);
+  }
+  return values;
+}
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+Result<uint64_t> ParseByteSize(std::string_view text) {
+  if (const auto value = ParseScaled(text, kByteSuffixes)) return *value;
+  return Status::InvalidArgument(
+      fmt::format("'{}' is no size: write 4096, 64k, 1.5G (powers of 1024), 1GiB or 1GB", text));
+}
+
+Result<uint64_t> ParseTokenCount(std::string_view text) {
+  if (const auto value = ParseScaled(text, kTokenSuffixes)) return *value;
+  return Status::InvalidArgument(
+      fmt::format("'{}' is no token count: write 4096 or 4k (k = 1024)", text));
+}
+
+Result<std::vector<uint64_t>> ParseTokenCounts(std::string_view text) {
+  std::vector<uint64_t> values;
+  for (std::string_view part : Split(text, ',')) {
+    if (const auto value = ParseScaled(part, kTokenSuffixes)) {
+      values.push_back(*value);
+      continue;
+    }
+    KVBED_ASSIGN_OR_RETURN(std::vector<uint64_t> range, ParseRange(part));
+    values.insert(values.end(), range.begin(), range.end());
+    if (values.size() > kContextsMax) return BadContext(text);
+  }
+  return values;
+}
+
+Result<std::vector<int32_t>> ParseTokenIds(std::string_view text) {
+  std::vector<int32_t> ids;
+  for (std::string_view part : Split(text, ',')) {
+    int32_t id = 0;
+    const char* end = part.data() + part.size();
+    const auto [stop, error] = std::from_chars(part.data(), end, id);
+    if (part.empty() || error != std::errc() || stop != end || id < 0) {
+      return Status::InvalidArgument(fmt::format(
+          "'{}' in --prompt-ids is no token id: write numbers, as in 504,3575,282", part));
+    }
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+std::string NearestName(std::string_view name, const std::vector<std::string>& candidates) {
+  std::string nearest;
+  size_t best = std::max<size_t>(2, name.size() / 2);
+  for (const std::string& candidate : candidates) {
+    if (const size_t distance = EditDistance(name, candidate); distance < best) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace kvbed

@@ -1,0 +1,29 @@
+// Values as people write them: sizes in bytes, counts of tokens, lists of contexts, lists of ids.
+// Each parser names the value and a right form when it refuses one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "offload/status.h"
+
+namespace kvbed {
+
+// "4096", "64k", "1.5G" (powers of 1024), "64KiB", "1GiB" (the same), "1GB" (10^9).
+Result<uint64_t> ParseByteSize(std::string_view text);
+
+// "4096", "4k" = 4096, "1m" = 1048576. At least 1.
+Result<uint64_t> ParseTokenCount(std::string_view text);
+
+// "1k,4k"; "1k-128k*2" doubles; "88-256+8" steps. Ascending ranges; at most 4096 entries.
+Result<std::vector<uint64_t>> ParseTokenCounts(std::string_view text);
+
+// "504,3575,282": token ids, at least one.
+Result<std::vector<int32_t>> ParseTokenIds(std::string_view text);
+
+// The candidate with the smallest edit distance, empty when none is near.
+std::string NearestName(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace kvbed
