@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +14,8 @@
 #include "offload/status.h"
 
 namespace kvbed {
+
+class FaultDevice;  // fault_device.h
 
 enum class IoEngine { kAuto, kIoUring, kPsync };
 
@@ -25,7 +27,9 @@ Result<IoEngine> ParseIoEngine(std::string_view name);
 class File {
  public:
   File() = default;
-  File(int fd, std::string path, bool direct) : fd_(fd), direct_(direct), path_(std::move(path)) {}
+  // `alignment_bytes` is 1 for a file that isn't direct.
+  File(int fd, std::string path, bool direct, uint32_t alignment_bytes)
+      : fd_(fd), direct_(direct), alignment_bytes_(alignment_bytes), path_(std::move(path)) {}
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   ~File();
@@ -34,16 +38,20 @@ class File {
   int fd() const { return fd_; }
   // As read back with F_GETFL after opening, not as asked for.
   bool direct() const { return direct_; }
+  // What the address, the offset and the length of a request must be multiples of: what statx says
+  // for a direct file, 4096 where it says nothing, and 1 for a buffered file.
+  uint32_t alignment_bytes() const { return alignment_bytes_; }
   const std::string& path() const { return path_; }
 
  private:
   int fd_ = -1;
   bool direct_ = false;
+  uint32_t alignment_bytes_ = 1;
   std::string path_;
 };
 
 struct OpenOptions {
-  bool write = false;
+  bool write = false;      // and read
   bool create = false;     // mode 0600
   bool exclusive = false;  // with create: an existing file is an error
   bool direct = false;     // O_DIRECT in the open call; refused -> not supported, never silent
@@ -57,24 +65,37 @@ struct IoRequest {
   IoOp op = IoOp::kRead;
   const File* file = nullptr;
   uint64_t offset = 0;
-  MutableBytes buffer;
+  MutableBytes buffer{};
 
   // Set by the queue when the request completes. Ok means every byte was transferred. A read that
   // meets the end of the file is "not found" with both counts in its message and `done_bytes`
-  // holding what was read; a write that the device cuts short without an error is an I/O error.
-  Status status;
+  // holding what was read; a write of which the device takes nothing is an I/O error; an address,
+  // offset or length that a direct file refuses is an invalid argument that says which, before
+  // anything was given to the device.
+  Status status{};
   uint64_t done_bytes = 0;
-  uint64_t submitted_ns = 0;  // CLOCK_MONOTONIC, when it entered the kernel (or the engine)
+  uint64_t submitted_ns = 0;  // CLOCK_MONOTONIC, when it was given to the device
   uint64_t completed_ns = 0;
+  uint32_t attempts = 0;  // how often the device was asked: more than 1 after a partial transfer,
+                          // EAGAIN, EINTR or a split
 
   void* owner = nullptr;  // the caller's; the queue doesn't touch it
-  uint32_t attempts = 0;  // the queue's: bounded retries of EAGAIN and EINTR
 };
+
+inline constexpr uint64_t kTransferBytesMax = uint64_t{1} << 30;
 
 struct IoQueueOptions {
   uint32_t iodepth = 16;
-  // Registered with the kernel where that is possible; requests outside it work too.
-  MutableBytes memory;
+  // Registered with the kernel where that is possible; requests outside it work too. Must outlive
+  // the queue.
+  MutableBytes memory{};
+  // A longer request becomes several transfers, one after another. Linux moves at most 0x7ffff000
+  // bytes in one. Above 0 and a multiple of 4096.
+  uint64_t transfer_bytes_max = kTransferBytesMax;
+  // For a few small transfers: pread and pwrite whatever the engine, so that no ring is set up.
+  bool synchronous = false;
+  // Stands between the queue and the kernel when set; faulty_io.h's Io sets it.
+  FaultDevice* faults = nullptr;
 };
 
 // What is in effect, not what was asked for.
@@ -86,6 +107,7 @@ struct IoQueueInfo {
   bool registered_buffers = false;
   bool registered_files = false;
   std::string registered_buffers_reason;  // e.g. the memlock limit, when not
+  std::string registered_files_reason;    // likewise
   std::vector<std::string> ring_flags;    // e.g. "SINGLE_ISSUER", "DEFER_TASKRUN"
 };
 
@@ -93,11 +115,14 @@ struct IoQueueInfo {
 // handles partial transfers, EINTR, EAGAIN, a full queue and transfers above 0x7ffff000 bytes.
 class IoQueue {
  public:
-  // Waits for everything in flight before memory and files may go.
+  // Waits for everything in flight before memory and files may go. What the device was not given
+  // yet is dropped, with an I/O error as its status. May run on another thread only when nothing
+  // is outstanding.
   virtual ~IoQueue() = default;
 
   // Makes I/O on `file` cheaper where the kernel can (registered files); the file must outlive the
-  // queue. Optional: unattached files work.
+  // queue and stay in place. Optional: unattached files work, and where the kernel can't, info()
+  // says why. A file that isn't open is an invalid argument.
   virtual Status AttachFile(const File& file) = 0;
 
   // Takes all requests; those beyond iodepth wait inside. Each one completes exactly once, and is
@@ -106,12 +131,17 @@ class IoQueue {
   virtual void Submit(std::span<IoRequest* const> requests) = 0;
 
   // Waits until at least `min_complete` requests are done (fewer when fewer are outstanding),
-  // and appends all that are done to `completed`. Refills the device before it returns.
+  // and appends all that are done to `completed`. Refills the device before it returns. Never
+  // spins. An error means that the queue itself is broken: everything outstanding is handed back
+  // with that error, and so is whatever is submitted later.
   virtual Status Reap(size_t min_complete, std::vector<IoRequest*>& completed) = 0;
 
   virtual size_t outstanding() const = 0;  // submitted and not yet reaped
   virtual IoQueueInfo info() const = 0;
 };
+
+// Submits one request to a queue that has nothing else outstanding, and waits for it.
+Status MoveAlone(IoQueue& queue, IoRequest& request);
 
 enum class RenameMode { kReplace, kNoReplace };
 
@@ -129,19 +159,26 @@ class Io {
 
   virtual Result<File> Open(const std::string& path, const OpenOptions& options) = 0;
   virtual Result<uint64_t> FileSize(const File& file) = 0;
-  // Reserves blocks for [0, size_bytes) and makes the file that long; the bytes read as zeroes.
+  // Reserves blocks for [0, size_bytes) and makes the file at least that long; new bytes read as
+  // zeroes. Out of space leaves the length as it was. Where a filesystem can't reserve, the file
+  // is made that long and a full disk shows when it is written.
   virtual Status Preallocate(const File& file, uint64_t size_bytes) = 0;
   virtual Status Truncate(const File& file, uint64_t size_bytes) = 0;
   virtual Status SyncFile(const File& file) = 0;  // fsync
   // An existing target under kNoReplace is an invalid argument that names it.
   virtual Status Rename(const std::string& from, const std::string& to, RenameMode mode) = 0;
   virtual Status Unlink(const std::string& path) = 0;
-  virtual Status MakeDirectories(const std::string& path) = 0;  // parents too, mode 0700
+  // Parents too, mode 0700. New ones are durable on return.
+  virtual Status MakeDirectories(const std::string& path) = 0;
   virtual Status SyncDirectory(const std::string& path) = 0;
   virtual Result<std::vector<DirectoryEntry>> List(const std::string& path) = 0;  // by name
 
   virtual Result<std::unique_ptr<IoQueue>> OpenQueue(const IoQueueOptions& options) = 0;
 };
+
+// A name for a new file beside `path` that no other process or call picks: "PATH.PID-RANDOM.tmp".
+std::string TemporaryPath(const std::string& path);
+bool IsTemporaryPath(std::string_view path);  // for whoever sweeps up after a crash
 
 // The Io of this machine. kAuto takes io_uring, else psync, and keeps the errno that refused it for
 // IoQueueInfo::engine_reason; kIoUring is an error where it can't be had.
@@ -151,7 +188,9 @@ Result<std::unique_ptr<Io>> OpenIo(IoEngine engine);
 // Not found when absent; corruption when longer than `size_max_bytes`.
 Result<std::string> ReadFile(Io& io, const std::string& path, uint64_t size_max_bytes);
 // Writes a new unique temporary file beside `path`, fsyncs it, renames it to `path` and fsyncs the
-// directory. On failure the temporary is removed and an existing `path` is as it was.
+// directory. On failure the temporary is removed and an existing `path` is as it was, except when
+// only the directory's fsync failed: then `path` is the new file, a power cut may bring back
+// the old one, and the message says so.
 Status PublishFile(Io& io, const std::string& path, Bytes contents, RenameMode mode);
 
 }  // namespace kvbed

@@ -59,7 +59,7 @@ inline constexpr uint64_t kForever = UINT64_MAX;
 
 struct FaultPlan {
   uint64_t seed = 1;
-  std::vector<Fault> faults;
+  std::vector<Fault> faults{};
   bool operator==(const FaultPlan&) const = default;
 };
 
