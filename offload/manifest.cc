@@ -115,8 +115,10 @@ Status ValidateManifest(const Manifest& manifest) {
     return Status::Corruption(fmt::format("snapshot {}: {}", manifest.name, what));
   };
   if (Status valid = manifest.geometry.Validate(); !valid.ok()) return broken(valid.message());
+  if (manifest.sequence_id == 0) return broken("the sequence id is 0");
   const uint64_t tokens = manifest.token_ids.size();
-  if (tokens != manifest.cached_tokens && tokens != manifest.cached_tokens + 1) {
+  // A count near 2^64 must not wrap round to one that fits.
+  if (manifest.cached_tokens > tokens || tokens - manifest.cached_tokens > 1) {
     return broken(
         fmt::format("{} token ids do not fit {} cached tokens", tokens, manifest.cached_tokens));
   }
@@ -249,7 +251,9 @@ Result<Manifest> DecodeManifest(Bytes bytes) {
   if (!in.ok() || in.left() != 0) {
     return Status::Corruption("manifest's counts do not fit its length");
   }
-  KVBED_RETURN_IF_ERROR(ValidateSnapshotName(m.name).WithContext("manifest"));
+  if (Status valid = ValidateSnapshotName(m.name); !valid.ok()) {
+    return Status::Corruption(fmt::format("manifest: {}", valid.message()));
+  }
   KVBED_RETURN_IF_ERROR(ValidateManifest(m));
   return m;
 }
