@@ -53,8 +53,11 @@ uint64_t RandomId() {
 }
 
 uint64_t NextGeneration(uint64_t previous) {
-  const uint64_t stamp = (UnixNs() / 1000) << 12 | (RandomId() & 0xfff);
-  return std::max(previous + 1, stamp);
+  const uint64_t random = RandomId() & 0xfff;
+  const uint64_t stamp = (UnixNs() / 1000) << 12 | random;
+  // Behind a clock that was set back, the random bits still keep two processes apart that grow the
+  // same sequence from the same generation.
+  return std::max(previous + 1 + random, stamp);
 }
 
 }  // namespace kvbed

@@ -40,8 +40,8 @@ struct RecordIdHash {
 };
 
 // A generation that no earlier one equals, also after a crash or from another process that grows
-// the same sequence: the larger of `previous` + 1 and (microseconds since 1970) << 12 | 12 random
-// bits.
+// the same sequence: the larger of (microseconds since 1970) << 12 | r and `previous` + 1 + r,
+// where r are 12 random bits.
 uint64_t NextGeneration(uint64_t previous);
 
 // 64 random bits from the kernel, never 0.

@@ -17,7 +17,8 @@ Sequence::Sequence(Sequence&& other) noexcept
       identity_(other.identity_),
       cached_tokens_(std::exchange(other.cached_tokens_, 0)),
       block_table_(std::exchange(other.block_table_, {})),
-      stored_(std::exchange(other.stored_, {})) {}
+      stored_(std::exchange(other.stored_, {})),
+      last_generations_(std::exchange(other.last_generations_, {})) {}
 
 Sequence::~Sequence() {
   for (uint32_t record : block_table_) pool_->Release(record);
@@ -39,6 +40,7 @@ Status Sequence::Reserve(uint64_t tokens) {
     block_table_.push_back(*record);
   }
   stored_.resize(block_table_.size());
+  last_generations_.resize(block_table_.size());
   return Status::Ok();
 }
 
@@ -78,12 +80,18 @@ std::optional<StoredBlock> Sequence::StoredAs(uint64_t block, const Digest128& s
 
 uint64_t Sequence::LastGeneration(uint64_t block) const {
   KVBED_CHECK(block < block_table_.size());
-  return stored_[block].id.generation;
+  return last_generations_[block];
+}
+
+void Sequence::MarkSealed(uint64_t block, uint64_t generation) {
+  KVBED_CHECK(block < block_table_.size() && generation > last_generations_[block]);
+  last_generations_[block] = generation;
 }
 
 void Sequence::MarkStored(uint64_t block, const StoredBlock& stored) {
   KVBED_CHECK(block < block_table_.size() && stored.tokens_used == TokensInBlock(block));
   stored_[block] = stored;
+  last_generations_[block] = std::max(last_generations_[block], stored.id.generation);
 }
 
 void Sequence::AdoptBlock(uint32_t record, const StoredBlock& stored) {
@@ -91,6 +99,7 @@ void Sequence::AdoptBlock(uint32_t record, const StoredBlock& stored) {
   KVBED_CHECK(stored.tokens_used >= 1 && stored.tokens_used <= pool_->geometry().block_tokens);
   block_table_.push_back(record);
   stored_.push_back(stored);
+  last_generations_.push_back(stored.id.generation);
   cached_tokens_ += stored.tokens_used;
 }
 

@@ -59,8 +59,10 @@ class Sequence {
   // The stored record of a block, when it still holds all of the block's rows and lies in the store
   // `store_uuid`.
   std::optional<StoredBlock> StoredAs(uint64_t block, const Digest128& store_uuid) const;
-  // The newest generation that any seal of this block has had, 0 for none.
+  // The newest generation that any seal of this block has had, 0 for none; a seal whose offload
+  // failed counts too, so that its generation is never used again.
   uint64_t LastGeneration(uint64_t block) const;
+  void MarkSealed(uint64_t block, uint64_t generation);
   void MarkStored(uint64_t block, const StoredBlock& stored);
 
   // For a restore: takes over `record` (one reference) as the next block of the table.
@@ -71,7 +73,8 @@ class Sequence {
   SequenceIdentity identity_;
   uint64_t cached_tokens_ = 0;
   std::vector<uint32_t> block_table_;
-  std::vector<StoredBlock> stored_;  // by block; generation 0 is none
+  std::vector<StoredBlock> stored_;         // by block; generation 0 is none
+  std::vector<uint64_t> last_generations_;  // by block; 0 is none
 };
 
 }  // namespace kvbed
