@@ -33,7 +33,7 @@ StoreChannel::~StoreChannel() {
   std::vector<StoreRequest*> completed;
   while (outstanding_ > 0) {
     completed.clear();
-    if (!Reap(outstanding_, completed).ok()) break;
+    Reap(outstanding_, completed).IgnoreError();
   }
   store_->DoCloseChannel(handle_);
 }
@@ -72,6 +72,7 @@ Status StoreChannel::Reap(size_t min_complete, std::vector<StoreRequest*>& compl
   }
   KVBED_CHECK(completed.size() - before <= outstanding_);
   outstanding_ -= completed.size() - before;
+  KVBED_CHECK(status.ok() || outstanding_ == 0);
   return status;
 }
 

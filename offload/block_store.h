@@ -123,7 +123,9 @@ class StoreChannel {
   // handed back by Reap. Those beyond iodepth wait inside.
   void Submit(std::span<StoreRequest* const> requests);
   // Waits until at least `min_complete` requests are done (fewer when fewer are outstanding), and
-  // appends all that are done. The device's queue is refilled before it returns.
+  // appends all that are done. The device's queue is refilled before it returns. An error means
+  // that the channel itself is broken: everything outstanding is handed back with that error, so
+  // that nothing refers to the caller's memory any longer.
   Status Reap(size_t min_complete, std::vector<StoreRequest*>& completed);
   size_t outstanding() const { return outstanding_; }
   uint32_t iodepth() const { return iodepth_; }
