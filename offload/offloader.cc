@@ -72,6 +72,7 @@ class Writer {
     const MutableBytes record = sequence_.pool().record(sequence_.block_table()[block]);
     const RecordHeader header =
         sequence_.HeaderOf(block, NextGeneration(sequence_.LastGeneration(block)));
+    sequence_.MarkSealed(block, header.id.generation);
     const uint64_t before_ns = MonotonicNs();
     const Digest128 digest = SealRecord(record, header);
     report_.hash_ns += MonotonicNs() - before_ns;
@@ -157,8 +158,9 @@ class Reader {
       for (uint64_t i = 0; i < blocks; ++i) Verify(i);
       next = blocks;
     }
+    // Before the first submit: an engine may read inline.
+    reading_since_ns_ = MonotonicNs();
     refill();
-    if (channel_.outstanding() > 0) reading_since_ns_ = MonotonicNs();
     while (channel_.outstanding() > 0) {
       completed_.clear();
       KVBED_RETURN_IF_ERROR(channel_.Reap(1, completed_));
@@ -292,6 +294,7 @@ class Reader {
 
 Result<OffloadReport> Offload(BlockStore& store, StoreChannel& channel, Sequence& sequence,
                               Manifest& manifest, const OffloadOptions& options) {
+  KVBED_CHECK(channel.outstanding() == 0);
   const Digest128 uuid = store.info().uuid;
   manifest.created_ns = UnixNs();
   manifest.store_uuid = uuid;
@@ -329,15 +332,22 @@ Result<OffloadReport> Offload(BlockStore& store, StoreChannel& channel, Sequence
 Result<RestoreReport> Restore(BlockStore& store, StoreChannel& channel, const Manifest& manifest,
                               Sequence& sequence, const RestoreOptions& options) {
   KVBED_CHECK(sequence.block_table().empty() && sequence.cached_tokens() == 0);
+  KVBED_CHECK(channel.outstanding() == 0);
   if (sequence.pool().geometry() != manifest.geometry) {
     return Status::InvalidArgument(fmt::format(
         "snapshot {} has blocks of {} tokens and records of {} bytes, the pool {} and {}",
         manifest.name, manifest.geometry.block_tokens, manifest.geometry.record_bytes(),
         sequence.pool().geometry().block_tokens, sequence.pool().geometry().record_bytes()));
   }
-  if (sequence.identity().model_fingerprint != manifest.model.Fingerprint()) {
-    return Status::InvalidArgument(
-        fmt::format("snapshot {} was made by another model", manifest.name));
+  const SequenceIdentity identity = {manifest.model.Fingerprint(), manifest.rope_identity,
+                                     manifest.sequence_id};
+  if (sequence.identity() != identity) {
+    const bool model = sequence.identity().model_fingerprint != identity.model_fingerprint;
+    const bool rope = sequence.identity().rope_identity != identity.rope_identity;
+    return Status::InvalidArgument(fmt::format("snapshot {} was made by another {}", manifest.name,
+                                               model  ? "model"
+                                               : rope ? "RoPE"
+                                                      : "sequence"));
   }
   RestoreReport report;
   report.blocks = manifest.blocks.size();
@@ -348,6 +358,8 @@ Result<RestoreReport> Restore(BlockStore& store, StoreChannel& channel, const Ma
   reader.Deliver(sequence);
   std::sort(report.findings.begin(), report.findings.end(),
             [](const Finding& a, const Finding& b) { return a.first_token < b.first_token; });
+  std::sort(report.failed_reads.begin(), report.failed_reads.end(),
+            [](const FailedRead& a, const FailedRead& b) { return a.block < b.block; });
   return report;
 }
 

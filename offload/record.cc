@@ -3,34 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "offload/record_layout.h"
 
 namespace kvbed {
 namespace {
 
-// Offsets in the header page; FORMAT.md says what each field protects against.
-constexpr size_t kMagicAt = 0;
-constexpr size_t kVersionAt = 8;
-constexpr size_t kFlagsAt = 12;
-constexpr size_t kHeaderBytesAt = 16;
-constexpr size_t kDTypeAt = 20;
-constexpr size_t kPayloadBytesAt = 24;
-constexpr size_t kIdAt = 32;
-constexpr size_t kLayoutAt = 72;
-constexpr size_t kLayersAt = 76;
-constexpr size_t kKvHeadsAt = 80;
-constexpr size_t kHeadDimAt = 84;
-constexpr size_t kBlockTokensAt = 88;
-constexpr size_t kTokensUsedAt = 92;
-constexpr size_t kFirstPositionAt = 96;
-constexpr size_t kRopeIdentityAt = 104;
-constexpr size_t kLayersPerDigestAt = 112;
-constexpr size_t kDigestCountAt = 116;
-constexpr size_t kRecordDigestAt = 128;
-constexpr size_t kHeaderChecksumAt = 144;
-constexpr size_t kDigestTableAt = 160;
-
-constexpr std::string_view kMagic = "KVBEDREC";
-constexpr size_t kDigestCountMax = (kPageBytes - kDigestTableAt) / sizeof(uint64_t);
+using namespace record_layout;  // NOLINT: this file is about nothing else
 
 // Why a page is no header, in the terms of a finding.
 struct Defect {
@@ -40,13 +20,6 @@ struct Defect {
   std::string actual;
   std::string message;
 };
-
-uint64_t HeaderChecksum(Bytes page) {
-  std::array<std::byte, kPageBytes> copy;
-  std::copy_n(page.begin(), kPageBytes, copy.begin());
-  StoreLe<uint64_t>(copy, kHeaderChecksumAt, 0);
-  return Xxh3_64(copy);
-}
 
 Digest128 LoadDigest(Bytes page, size_t at) {
   Digest128 digest;
@@ -58,29 +31,24 @@ bool AllPoison(Bytes bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == kPoisonByte; });
 }
 
-// The digest of K or V of the layers [first, last): their slices one after the other.
-uint64_t PartDigest(Bytes payload, const KvGeometry& geometry, uint32_t first, uint32_t last,
-                    KvPart part) {
-  const auto slice = [&](uint32_t layer) {
-    return payload.subspan(geometry.PartOffset(layer, part), geometry.part_bytes());
-  };
-  if (last == first + 1) return Xxh3_64(slice(first));
-  Xxh3Stream stream;
-  for (uint32_t layer = first; layer < last; ++layer) stream.Add(slice(layer));
-  return stream.Finish64();
+// The first byte at or after `begin` and before `end` that isn't zero, else `end`.
+size_t FirstNonZero(Bytes bytes, size_t begin, size_t end) {
+  while (begin < end && bytes[begin] == std::byte{0}) ++begin;
+  return begin;
 }
 
-// Digest `index` of the table: K then V of each group of layers.
-uint64_t TableDigest(Bytes payload, const KvGeometry& geometry, uint32_t index) {
-  const uint32_t group = LayersPerDigest(geometry.layers);
-  const uint32_t first = index / 2 * group;
-  const uint32_t last = std::min(first + group, geometry.layers);
-  return PartDigest(payload, geometry, first, last, static_cast<KvPart>(index % 2));
-}
-
-uint32_t DigestCount(const KvGeometry& geometry) {
-  const uint32_t group = LayersPerDigest(geometry.layers);
-  return (geometry.layers + group - 1) / group * 2;
+// What a later version may use is zero in this one.
+std::optional<Defect> CheckReserved(Bytes page, uint32_t digest_count) {
+  const size_t table_end = kDigestTableAt + digest_count * sizeof(uint64_t);
+  for (const auto& [begin, end] :
+       {std::pair{kReservedAt, kRecordDigestAt}, std::pair{kReservedToo, kDigestTableAt},
+        std::pair{table_end, size_t{kPageBytes}}}) {
+    if (AllZero(page.subspan(begin, end - begin))) continue;
+    const size_t at = FirstNonZero(page, begin, end);
+    return Defect{Check::kVersion, at, "00", ToHex(page.subspan(at, 1)),
+                  "a reserved byte of the header page is not zero"};
+  }
+  return std::nullopt;
 }
 
 std::optional<Defect> ParseHeader(Bytes page, RecordHeader& header) {
@@ -148,11 +116,7 @@ std::optional<Defect> ParseHeader(Bytes page, RecordHeader& header) {
                   fmt::format("1 to {} rows used", header.geometry.block_tokens),
                   fmt::format("{}", header.tokens_used), "the number of used rows is impossible"};
   }
-  return std::nullopt;
-}
-
-Digest128 DigestOfTable(Bytes page, uint32_t count) {
-  return Xxh3_128(page.subspan(kDigestTableAt, count * sizeof(uint64_t)));
+  return CheckReserved(page, count);
 }
 
 // A finding about the record that was expected, filled in with what is known of it.
@@ -194,7 +158,6 @@ std::optional<Finding> CompareHeaders(const RecordHeader& actual, const RecordHe
         MakeFinding(Check::kKey, expected, kIdAt + 16, expected.id.ToString(), actual.id.ToString(),
                     "an intact record of another block is here");
     finding.other_id = actual.id;
-    finding.damage = Damage::kEqualsOther;
     return finding;
   }
   if (actual.id.generation != expected.id.generation) {
@@ -204,7 +167,6 @@ std::optional<Finding> CompareHeaders(const RecordHeader& actual, const RecordHe
         actual.id.generation < expected.id.generation ? "an older state of this block is here"
                                                       : "a newer state of this block is here");
     finding.other_id = actual.id;
-    finding.damage = Damage::kEqualsOther;
     return finding;
   }
   if (actual != expected) {
@@ -219,30 +181,25 @@ std::optional<Finding> VerifyPayload(Bytes record, const RecordHeader& expected)
   const Bytes payload = record.subspan(kPageBytes, geometry.payload_bytes());
   const uint32_t count = DigestCount(geometry);
   for (uint32_t i = 0; i < count; ++i) {
-    const auto stored = LoadLe<uint64_t>(record, kDigestTableAt + i * sizeof(uint64_t));
+    const uint64_t stored = StoredTableDigest(record, i);
     const uint64_t computed = TableDigest(payload, geometry, i);
     if (computed == stored) continue;
-    const uint32_t layer = i / 2 * LayersPerDigest(geometry.layers);
-    const auto part = static_cast<KvPart>(i % 2);
-    const uint64_t offset = geometry.PartOffset(layer, part);
-    Finding finding = MakeFinding(Check::kPayload, expected, kPageBytes + offset,
-                                  fmt::format("{:016x}", stored), fmt::format("{:016x}", computed),
-                                  fmt::format("{} of layer {} does not match its digest",
-                                              part == KvPart::kK ? "K" : "V", layer));
-    finding.layer = layer;
+    const auto [first, last, part] = LayersOfDigest(geometry, i);
+    const std::string layers = last == first + 1
+                                   ? fmt::format("layer {} does", first)
+                                   : fmt::format("layers {} to {} do", first, last - 1);
+    Finding finding = MakeFinding(
+        Check::kPayload, expected, kPageBytes + geometry.PartOffset(first, part),
+        fmt::format("{:016x}", stored), fmt::format("{:016x}", computed),
+        fmt::format("{} of {} not match the digest", part == KvPart::kK ? "K" : "V", layers));
+    if (last == first + 1) finding.layer = first;
     finding.kv = part;
-    if (AllZero(payload.subspan(offset, geometry.part_bytes()))) finding.damage = Damage::kZeroed;
     return finding;
   }
   return std::nullopt;
 }
 
 }  // namespace
-
-uint32_t LayersPerDigest(uint32_t layers) {
-  const uint32_t groups_max = kDigestCountMax / 2;
-  return std::max<uint32_t>(1, (layers + groups_max - 1) / groups_max);
-}
 
 Result<RecordHeader> DecodeRecordHeader(Bytes page) {
   RecordHeader header;
@@ -264,34 +221,8 @@ Digest128 SealRecord(MutableBytes record, const RecordHeader& header) {
   const KvGeometry& geometry = header.geometry;
   KVBED_CHECK(geometry.Validate().ok() && record.size() == geometry.record_bytes());
   KVBED_CHECK(header.tokens_used >= 1 && header.tokens_used <= geometry.block_tokens);
-  const MutableBytes page = record.first(kPageBytes);
-  const Bytes payload = record.subspan(kPageBytes, geometry.payload_bytes());
-  std::fill(page.begin(), page.end(), std::byte{0});
-  std::copy_n(AsBytes(kMagic).begin(), kMagic.size(), page.begin());
-  StoreLe<uint32_t>(page, kVersionAt, kRecordFormatVersion);
-  StoreLe<uint32_t>(page, kHeaderBytesAt, kPageBytes);
-  StoreLe<uint32_t>(page, kDTypeAt, static_cast<uint32_t>(geometry.dtype));
-  StoreLe<uint64_t>(page, kPayloadBytesAt, geometry.payload_bytes());
-  header.id.Encode(page.subspan(kIdAt, kRecordIdBytes));
-  StoreLe<uint32_t>(page, kLayoutAt, header.layout);
-  StoreLe<uint32_t>(page, kLayersAt, geometry.layers);
-  StoreLe<uint32_t>(page, kKvHeadsAt, geometry.kv_heads);
-  StoreLe<uint32_t>(page, kHeadDimAt, geometry.head_dim);
-  StoreLe<uint32_t>(page, kBlockTokensAt, geometry.block_tokens);
-  StoreLe<uint32_t>(page, kTokensUsedAt, header.tokens_used);
-  StoreLe<uint64_t>(page, kFirstPositionAt, header.first_position);
-  StoreLe<uint64_t>(page, kRopeIdentityAt, header.rope_identity);
-  StoreLe<uint32_t>(page, kLayersPerDigestAt, LayersPerDigest(geometry.layers));
-  const uint32_t count = DigestCount(geometry);
-  StoreLe<uint32_t>(page, kDigestCountAt, count);
-  for (uint32_t i = 0; i < count; ++i) {
-    StoreLe<uint64_t>(page, kDigestTableAt + i * sizeof(uint64_t),
-                      TableDigest(payload, geometry, i));
-  }
-  const Digest128 digest = DigestOfTable(page, count);
-  std::copy(digest.bytes.begin(), digest.bytes.end(), page.begin() + kRecordDigestAt);
-  StoreLe<uint64_t>(page, kHeaderChecksumAt, HeaderChecksum(page));
-  return digest;
+  return WriteHeaderPage(record.first(kPageBytes), header,
+                         record.subspan(kPageBytes, geometry.payload_bytes()));
 }
 
 std::optional<Finding> VerifyRecord(Bytes record, const RecordHeader& expected,
@@ -299,13 +230,8 @@ std::optional<Finding> VerifyRecord(Bytes record, const RecordHeader& expected,
   const KvGeometry& geometry = expected.geometry;
   RecordHeader actual;
   if (auto defect = ParseHeader(record, actual)) {
-    Finding finding =
-        MakeFinding(defect->check, expected, defect->byte_offset, std::move(defect->expected),
-                    std::move(defect->actual), std::move(defect->message));
-    if (record.size() >= kPageBytes && AllZero(record.first(kPageBytes))) {
-      finding.damage = Damage::kZeroed;
-    }
-    return finding;
+    return MakeFinding(defect->check, expected, defect->byte_offset, std::move(defect->expected),
+                       std::move(defect->actual), std::move(defect->message));
   }
   if (record.size() != geometry.record_bytes()) {
     return MakeFinding(Check::kLength, expected, record.size(),
@@ -314,20 +240,21 @@ std::optional<Finding> VerifyRecord(Bytes record, const RecordHeader& expected,
   }
   if (auto finding = CompareHeaders(actual, expected)) return finding;
   const Digest128 digest = RecordDigestOf(record);
-  if (digest != expected_digest ||
-      DigestOfTable(record.first(kPageBytes), DigestCount(geometry)) != digest) {
+  if (digest != expected_digest) {
     return MakeFinding(Check::kManifest, expected, kRecordDigestAt, expected_digest.ToHex(),
                        digest.ToHex(),
                        "the header is intact and of this block, but not the one in the manifest");
   }
+  const Digest128 table = DigestOfTable(record, DigestCount(geometry));
+  if (table != expected_digest) {
+    return MakeFinding(Check::kManifest, expected, kDigestTableAt, expected_digest.ToHex(),
+                       table.ToHex(), "the digest table is not the one in the manifest");
+  }
   if (auto finding = VerifyPayload(record, expected)) return finding;
   const size_t end = kPageBytes + geometry.payload_bytes();
-  const Bytes padding = record.subspan(end);
-  if (!AllZero(padding)) {
-    const auto bad =
-        std::find_if(padding.begin(), padding.end(), [](std::byte b) { return b != std::byte{0}; });
-    const auto at = static_cast<size_t>(bad - padding.begin());
-    return MakeFinding(Check::kPadding, expected, end + at, "00", ToHex(padding.subspan(at, 1)),
+  if (!AllZero(record.subspan(end))) {
+    const size_t at = FirstNonZero(record, end, record.size());
+    return MakeFinding(Check::kPadding, expected, at, "00", ToHex(record.subspan(at, 1)),
                        "the padding behind the payload is not zero");
   }
   return std::nullopt;
