@@ -66,7 +66,7 @@ struct RestoreReport {
   uint64_t overlap_ns = 0;  // the part of verify_ns while a read was in flight
   uint64_t first_done_ns = 0;
   std::vector<uint64_t> latencies_ns;
-  std::vector<Finding> findings;  // in token order; empty is a whole snapshot
+  std::vector<Finding> findings;         // in token order; empty is a whole snapshot
   std::vector<FailedRead> failed_reads;  // in token order
 
   bool whole() const { return findings.empty() && failed_reads.empty(); }
