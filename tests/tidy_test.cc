@@ -136,9 +136,10 @@ const std::vector<ThirdParty> kThirdParty = {
     {{"immintrin.h", "cpuid.h", "x86intrin.h", "arm_neon.h"}, {"engine", "backends"}},
     // The kernel's and the C library's.
     {{"sys/*", "linux/*", "asm/*", "arpa/*", "netinet/*"}, kAllFolders},
-    {{"dirent.h", "dlfcn.h", "errno.h", "fcntl.h", "getopt.h", "link.h", "malloc.h", "mntent.h",
-      "poll.h", "pthread.h", "pwd.h", "sched.h", "signal.h", "spawn.h", "stdio.h", "stdlib.h",
-      "termios.h", "time.h", "unistd.h"},
+    {{"dirent.h", "dlfcn.h",   "errno.h",  "fcntl.h",   "getopt.h", "link.h",
+      "malloc.h", "mntent.h",  "poll.h",   "pthread.h", "pwd.h",    "sched.h",
+      "signal.h", "spawn.h",   "stddef.h", "stdint.h",  "stdio.h",  "stdlib.h",
+      "string.h", "termios.h", "time.h",   "unistd.h"},
      kAllFolders},
 };
 
