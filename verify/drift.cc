@@ -94,8 +94,8 @@ struct HeadRows {
   Bytes Rows(const KvView& kv, uint64_t token, uint64_t rows) const {
     const KvGeometry& g = kv.geometry;
     const auto row = static_cast<uint32_t>(token % g.block_tokens);
-    return kv.blocks[token / g.block_tokens].subspan(g.ElementOffset({layer, part, head, row, 0}),
-                                                     rows * g.head_dim * g.element_bytes());
+    return kv.payloads[token / g.block_tokens].subspan(g.ElementOffset({layer, part, head, row, 0}),
+                                                       rows * g.head_dim * g.element_bytes());
   }
 };
 

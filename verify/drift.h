@@ -9,7 +9,7 @@
 
 #include "offload/kv_geometry.h"
 #include "offload/status.h"
-#include "verify/kv_image.h"
+#include "verify/kv_view.h"
 
 namespace kvbed {
 
@@ -18,9 +18,9 @@ struct DriftPart {
   uint64_t elements = 0;
   uint64_t identical = 0;  // bit for bit; -0 and +0 are not
   // Of the elements that are finite on both sides:
-  double max_abs = 0;    // largest |difference|
-  uint64_t max_ulp = 0;  // largest distance in units of the last place: how many values of the
-                         // dtype further; -0 and +0 are 0 apart
+  double max_abs = 0;       // largest |difference|
+  uint64_t max_ulp = 0;     // largest distance in units of the last place: how many values of the
+                            // dtype further; -0 and +0 are 0 apart
   uint64_t non_finite = 0;  // elements that differ and are an infinity or NaN on a side
 
   double identical_pct() const;  // 100 for no elements

@@ -13,7 +13,7 @@ Digest128 DigestHead(const KvView& kv, uint64_t tokens, uint64_t head_offset) {
   Xxh3Stream stream;
   for (uint64_t block = 0; block < g.BlocksFor(tokens); ++block) {
     const uint64_t rows = std::min<uint64_t>(g.block_tokens, tokens - block * g.block_tokens);
-    stream.Add(kv.blocks[block].subspan(head_offset, rows * g.head_dim * g.element_bytes()));
+    stream.Add(kv.payloads[block].subspan(head_offset, rows * g.head_dim * g.element_bytes()));
   }
   return stream.Finish128();
 }
@@ -44,6 +44,10 @@ KvDigest DigestKv(const KvView& kv, uint64_t tokens) {
   }
   digest.total = total.Finish128();
   return digest;
+}
+
+KvDigest DigestKv(const Sequence& sequence) {
+  return DigestKv(KvView::Of(sequence), sequence.cached_tokens());
 }
 
 std::string KvDigest::DifferenceFrom(const KvDigest& other) const {

@@ -9,7 +9,7 @@
 
 #include "offload/digest.h"
 #include "offload/kv_geometry.h"
-#include "verify/kv_image.h"
+#include "verify/kv_view.h"
 
 namespace kvbed {
 
@@ -28,5 +28,7 @@ struct KvDigest {
 
 // Of the first `tokens` tokens, of which `kv` must hold so many.
 KvDigest DigestKv(const KvView& kv, uint64_t tokens);
+// Of all its cached tokens.
+KvDigest DigestKv(const Sequence& sequence);
 
 }  // namespace kvbed

@@ -3,59 +3,65 @@
 #include <algorithm>
 #include <bit>
 
+#include "offload/bytes.h"
+#include "offload/check.h"
+
 namespace kvbed {
-namespace {
 
-uint64_t DifferingBits(std::span<const float> a, std::span<const float> b) {
-  uint64_t bits = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const uint32_t difference = std::bit_cast<uint32_t>(a[i]) ^ std::bit_cast<uint32_t>(b[i]);
-    bits += static_cast<uint64_t>(std::popcount(difference));
+Digest128 DigestLogits(std::span<const float> logits) { return Xxh3_128(std::as_bytes(logits)); }
+
+LogitsTrace::LogitsTrace(std::span<const LogitsStep> steps) : kept_bytes_max_(0) {
+  for (const LogitsStep& step : steps) {
+    digests_.push_back(step.logits);
+    picked_.push_back(step.token);
+    logits_.emplace_back();
   }
-  return bits;
 }
 
-}  // namespace
-
-void LogitsTrace::Add(std::span<const float> logits, int32_t token) {
-  KVBED_CHECK(!logits.empty() && (steps_.empty() || vocab_ == logits.size()));
-  vocab_ = logits.size();
-  steps_.push_back({token, Xxh3_128(std::as_bytes(logits))});
-  if (has_logits()) logits_.insert(logits_.end(), logits.begin(), logits.end());
+void LogitsTrace::Append(std::span<const float> logits, int32_t picked) {
+  digests_.push_back(DigestLogits(logits));
+  picked_.push_back(picked);
+  logits_.emplace_back();
+  if (kept_bytes_ + logits.size_bytes() > kept_bytes_max_) return;
+  kept_bytes_ += logits.size_bytes();
+  logits_.back().assign(logits.begin(), logits.end());
 }
 
-std::span<const float> LogitsTrace::logits(size_t step) const {
-  KVBED_CHECK(step < steps_.size());
-  if (!has_logits()) return {};
-  return std::span(logits_).subspan(step * vocab_, vocab_);
+std::vector<LogitsStep> LogitsTrace::StepsFrom(uint64_t first) const {
+  std::vector<LogitsStep> steps;
+  for (uint64_t i = first; i < digests_.size(); ++i) steps.push_back({picked_[i], digests_[i]});
+  return steps;
 }
 
-TraceComparison CompareTraces(const LogitsTrace& expected, uint64_t first_step,
-                              const LogitsTrace& actual) {
-  KVBED_CHECK(first_step <= expected.steps().size());
-  TraceComparison comparison;
-  comparison.expected_steps = expected.steps().size() - first_step;
-  comparison.actual_steps = actual.steps().size();
-  comparison.steps = std::min(comparison.expected_steps, comparison.actual_steps);
-  uint64_t bits = 0;
-  bool bits_known = true;
-  for (uint64_t i = 0; i < comparison.steps; ++i) {
-    const LogitsStep& want = expected.steps()[first_step + i];
-    const LogitsStep& have = actual.steps()[i];
-    if (want.token != have.token) {
-      ++comparison.differing_token_steps;
-      if (!comparison.first_differing_token_step) comparison.first_differing_token_step = i;
+std::span<const float> LogitsTrace::logits(uint64_t step) const { return logits_[step]; }
+
+TraceComparison CompareTraces(const LogitsTrace& reference, uint64_t first,
+                              const LogitsTrace& other) {
+  KVBED_CHECK(first <= reference.steps());
+  TraceComparison result;
+  result.reference_steps = reference.steps() - first;
+  result.other_steps = other.steps();
+  result.steps = std::min(result.reference_steps, result.other_steps);
+  for (uint64_t i = 0; i < result.steps; ++i) {
+    const uint64_t step = first + i;
+    if (reference.picked(step) != other.picked(i)) {
+      ++result.differing_token_steps;
+      if (!result.first_token_step) result.first_token_step = step;
     }
-    if (want.logits == have.logits) continue;
-    ++comparison.differing_logits_steps;
-    if (!comparison.first_differing_logits_step) comparison.first_differing_logits_step = i;
-    const auto want_logits = expected.logits(first_step + i), have_logits = actual.logits(i);
-    const bool both = !want_logits.empty() && want_logits.size() == have_logits.size();
-    bits_known = bits_known && both;
-    if (both) bits += DifferingBits(want_logits, have_logits);
+    if (reference.digest(step) == other.digest(i)) continue;
+    ++result.differing_logits_steps;
+    if (!result.first_logits_step) result.first_logits_step = step;
+    const std::span<const float> want = reference.logits(step), have = other.logits(i);
+    if (want.size() != have.size() || want.empty()) {
+      result.differing_bits.reset();
+    } else if (result.differing_bits) {
+      for (size_t k = 0; k < want.size(); ++k) {
+        *result.differing_bits += static_cast<uint64_t>(
+            std::popcount(std::bit_cast<uint32_t>(want[k]) ^ std::bit_cast<uint32_t>(have[k])));
+      }
+    }
   }
-  if (bits_known) comparison.differing_bits = bits;
-  return comparison;
+  return result;
 }
 
 }  // namespace kvbed

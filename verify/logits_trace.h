@@ -1,5 +1,5 @@
-// What a run computed, step by step: a digest of each decode call's logits and the token picked
-// from them. It doesn't know how tokens are picked.
+// What each step of a run gave: the picked token and the logits it was picked from, as a digest
+// and, as far as memory allows, whole. Step 0 is the prefill's, step i the i-th decode call's.
 #pragma once
 
 #include <cstdint>
@@ -11,52 +11,58 @@
 
 namespace kvbed {
 
+// XXH3-128 of the logits' fp32 bytes.
+Digest128 DigestLogits(std::span<const float> logits);
+
+// One step as it is written down.
 struct LogitsStep {
   int32_t token = 0;  // picked from these logits
-  Digest128 logits;   // XXH3-128 over the logits as fp32
+  Digest128 logits;
   bool operator==(const LogitsStep&) const = default;
 };
 
 class LogitsTrace {
  public:
-  enum class Keep { kDigests, kLogits };
+  // Logits are kept whole up to this many bytes, as digests beyond.
+  explicit LogitsTrace(uint64_t kept_bytes_max = uint64_t{512} << 20)
+      : kept_bytes_max_(kept_bytes_max) {}
 
-  explicit LogitsTrace(Keep keep = Keep::kDigests) : keep_(keep) {}
-  // A trace that was written down, e.g. in a ledger: digests only.
-  explicit LogitsTrace(std::vector<LogitsStep> steps)
-      : keep_(Keep::kDigests), steps_(std::move(steps)) {}
+  // A trace that was written down, e.g. in a ledger: no logits are kept.
+  explicit LogitsTrace(std::span<const LogitsStep> steps);
 
-  // The next decode call: its logits, always as many, and the token picked from them.
-  void Add(std::span<const float> logits, int32_t token);
+  void Append(std::span<const float> logits, int32_t picked);
 
-  const std::vector<LogitsStep>& steps() const { return steps_; }
-  bool has_logits() const { return keep_ == Keep::kLogits; }
-  // Of one step; empty when logits are not kept.
-  std::span<const float> logits(size_t step) const;
+  uint64_t steps() const { return digests_.size(); }
+  int32_t picked(uint64_t step) const { return picked_[step]; }
+  const Digest128& digest(uint64_t step) const { return digests_[step]; }
+  // The steps from `first` on, to be written down.
+  std::vector<LogitsStep> StepsFrom(uint64_t first) const;
+  // Empty for a step whose logits were not kept.
+  std::span<const float> logits(uint64_t step) const;
 
  private:
-  Keep keep_;
-  std::vector<LogitsStep> steps_;
-  std::vector<float> logits_;  // [step][vocab], when kept
-  size_t vocab_ = 0;
+  uint64_t kept_bytes_max_;
+  uint64_t kept_bytes_ = 0;
+  std::vector<Digest128> digests_;
+  std::vector<int32_t> picked_;
+  std::vector<std::vector<float>> logits_;
 };
 
 struct TraceComparison {
-  uint64_t expected_steps = 0;
-  uint64_t actual_steps = 0;
+  uint64_t reference_steps = 0;  // from the first compared one on
+  uint64_t other_steps = 0;
   uint64_t steps = 0;  // compared: those that both have
-
   uint64_t differing_logits_steps = 0;
-  std::optional<uint64_t> first_differing_logits_step;  // counted from the first compared one
-  // Of all compared logits; null when some differ and either side didn't keep them.
-  std::optional<uint64_t> differing_bits;
-
   uint64_t differing_token_steps = 0;
-  std::optional<uint64_t> first_differing_token_step;
+  std::optional<uint64_t> first_logits_step;  // of the reference, the first that differs
+  std::optional<uint64_t> first_token_step;
+  // Nullopt when a differing step's logits weren't kept.
+  std::optional<uint64_t> differing_bits = 0;
 };
 
-// `actual` step 0 against `expected` step `first_step`, and so on.
-TraceComparison CompareTraces(const LogitsTrace& expected, uint64_t first_step,
-                              const LogitsTrace& actual);
+// Step `first` of `reference`, which has so many, against step 0 of `other`, and so on as far as
+// both go.
+TraceComparison CompareTraces(const LogitsTrace& reference, uint64_t first,
+                              const LogitsTrace& other);
 
 }  // namespace kvbed

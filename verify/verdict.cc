@@ -35,8 +35,8 @@ void Differs(BytesVerdict& verdict, std::string reason) {
 
 // Why the steps that were compared don't make a whole; empty when they do.
 std::string StepsMissing(const TraceComparison& trace, StepCounts counts) {
-  if (counts == StepCounts::kMayDiffer || trace.expected_steps == trace.actual_steps) return {};
-  return fmt::format("{} steps instead of {}", trace.actual_steps, trace.expected_steps);
+  if (counts == StepCounts::kMayDiffer || trace.reference_steps == trace.other_steps) return {};
+  return fmt::format("{} steps instead of {}", trace.other_steps, trace.reference_steps);
 }
 
 // The part that the logits' and the tokens' verdict share. `differing` and `first` are the kind's.
@@ -50,7 +50,7 @@ Verdict JudgeSteps(const TraceComparison& trace, StepCounts counts, std::string_
   if (first) {
     verdict.status = VerdictStatus::kDiffers;
     verdict.reason = fmt::format("{} of {} of {} steps differ, first those of step {}", what,
-                                 differing, trace.steps, *first + 1);
+                                 differing, trace.steps, *first);
   } else if (std::string missing = StepsMissing(trace, counts); !missing.empty()) {
     verdict.status = VerdictStatus::kDiffers;
     verdict.reason = std::move(missing);
@@ -73,24 +73,25 @@ std::string_view VerdictStatusName(VerdictStatus status) {
   return "unknown";
 }
 
-ControlVerdict JudgeControl(const KvComparison& kv, const TraceComparison& trace) {
+ControlVerdict JudgeControl(const KvComparison& kv, uint64_t wanted_bytes,
+                            const TraceComparison& trace) {
   ControlVerdict verdict;
   const auto differs = [&](std::string reason) {
     verdict.status = VerdictStatus::kDiffers;
     verdict.reason = std::move(reason);
   };
-  if (trace.first_differing_logits_step) {
-    differs(fmt::format("the logits of step {}", *trace.first_differing_logits_step + 1));
-  } else if (trace.first_differing_token_step) {
-    differs(fmt::format("the token of step {}", *trace.first_differing_token_step + 1));
-  } else if (trace.expected_steps != trace.actual_steps) {
+  if (trace.first_logits_step) {
+    differs(fmt::format("the logits of step {}", *trace.first_logits_step));
+  } else if (trace.first_token_step) {
+    differs(fmt::format("the token of step {}", *trace.first_token_step));
+  } else if (trace.reference_steps != trace.other_steps) {
     differs(StepsMissing(trace, StepCounts::kMustAgree));
   } else if (kv.differing_bits != 0) {
     differs(kv.first ? kv.first->message : fmt::format("{} bits of KV", kv.differing_bits));
-  } else if (kv.compared_bytes != kv.wanted_bytes) {
+  } else if (kv.compared_bytes != wanted_bytes) {
     verdict.reason =
-        fmt::format("{} of {} bytes of KV were compared", kv.compared_bytes, kv.wanted_bytes);
-  } else if (trace.steps == 0 && kv.wanted_bytes == 0) {
+        fmt::format("{} of {} bytes of KV were compared", kv.compared_bytes, wanted_bytes);
+  } else if (trace.steps == 0 || wanted_bytes == 0) {
     verdict.reason = "nothing to compare";
   } else {
     verdict.status = VerdictStatus::kEqual;
@@ -98,20 +99,20 @@ ControlVerdict JudgeControl(const KvComparison& kv, const TraceComparison& trace
   return verdict;
 }
 
-BytesVerdict JudgeBytes(const RestoreReport& restore, std::span<const KvComparison> comparisons) {
+BytesVerdict JudgeBytes(const RestoreReport& restore, const KvComparison& kv,
+                        uint64_t wanted_bytes) {
   BytesVerdict verdict = StartFrom(restore);
-  for (const KvComparison& kv : comparisons) {
-    verdict.compared_bytes += kv.compared_bytes;
-    verdict.differing_bits += kv.differing_bits;
-    if (kv.first) verdict.findings.push_back(*kv.first);
-    if (kv.differing_bits != 0) {
-      Differs(verdict, kv.first ? kv.first->message : std::string("K or V differ"));
-    } else if (kv.compared_bytes != kv.wanted_bytes) {
-      NotAssessable(verdict, fmt::format("only {} of {} bytes of K and V could be compared",
-                                         kv.compared_bytes, kv.wanted_bytes));
-    }
+  verdict.compared_bytes = kv.compared_bytes;
+  verdict.differing_bits = kv.differing_bits;
+  if (kv.first) verdict.findings.push_back(*kv.first);
+  if (kv.differing_bits != 0) {
+    Differs(verdict, kv.first ? kv.first->message : std::string("K or V differ"));
+  } else if (kv.compared_bytes != wanted_bytes) {
+    NotAssessable(verdict, fmt::format("only {} of {} bytes of K and V could be compared",
+                                       kv.compared_bytes, wanted_bytes));
+  } else if (wanted_bytes == 0) {
+    NotAssessable(verdict, "no K or V was compared");
   }
-  if (verdict.compared_bytes == 0) NotAssessable(verdict, "no K or V was compared");
   return verdict;
 }
 
@@ -139,8 +140,8 @@ BytesVerdict JudgeBytesByManifest(const RestoreReport& restore, bool verified) {
 
 LogitsVerdict JudgeLogits(const TraceComparison& trace, StepCounts counts,
                           const NumericEnvironment& expected, const NumericEnvironment& actual) {
-  auto verdict = JudgeSteps<LogitsVerdict>(
-      trace, counts, "the logits", trace.differing_logits_steps, trace.first_differing_logits_step);
+  auto verdict = JudgeSteps<LogitsVerdict>(trace, counts, "the logits",
+                                           trace.differing_logits_steps, trace.first_logits_step);
   verdict.differing_bits = trace.differing_bits;
   if (expected != actual) {
     verdict.status = VerdictStatus::kNotAssessable;
@@ -152,7 +153,7 @@ LogitsVerdict JudgeLogits(const TraceComparison& trace, StepCounts counts,
 TokensVerdict JudgeTokens(const TraceComparison& trace, StepCounts counts,
                           const NumericEnvironment& expected, const NumericEnvironment& actual) {
   auto verdict = JudgeSteps<TokensVerdict>(trace, counts, "the tokens", trace.differing_token_steps,
-                                           trace.first_differing_token_step);
+                                           trace.first_token_step);
   if (expected != actual && verdict.status == VerdictStatus::kDiffers) {
     verdict.status = VerdictStatus::kNotAssessable;
     verdict.reason += "; another numeric environment: " + expected.DifferenceFrom(actual);

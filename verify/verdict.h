@@ -53,12 +53,16 @@ struct TokensVerdict {
 };
 
 // Two cached runs of the same tokens in one process.
-ControlVerdict JudgeControl(const KvComparison& kv, const TraceComparison& trace);
+ControlVerdict JudgeControl(const KvComparison& kv, uint64_t wanted_bytes,
+                            const TraceComparison& trace);
 
-// What the restore found and what comparisons with the cached run found. A finding or a differing
-// bit is "differs", also when nothing could be compared after it; a record that could not be read,
-// or a comparison that didn't see every byte, is "not assessable" unless something differs.
-BytesVerdict JudgeBytes(const RestoreReport& restore, std::span<const KvComparison> comparisons);
+// What the restore found and what the comparison with the cached run found, of which `wanted_bytes`
+// were to be compared (KvImage::ComparedBytesFor, for each moment at which they are). A finding or
+// a differing bit is "differs", also when nothing could be compared after it; a record that could
+// not be read, or a comparison that didn't see every byte, is "not assessable" unless something
+// differs.
+BytesVerdict JudgeBytes(const RestoreReport& restore, const KvComparison& kv,
+                        uint64_t wanted_bytes);
 
 // The same against digests that were written down (a ledger); `actual` are those of the restored
 // run. Pairs of expected and actual.
