@@ -12,18 +12,11 @@
 
 #include "engine/model/mapped_file.h"
 #include "engine/model/stored_type.h"
+#include "engine/model/toy_values.h"
 #include "offload/bytes.h"
 #include "offload/status.h"
 
 namespace kvbed {
-
-// How a toy's numbers follow from a counter; see toy_model.h.
-struct GeneratorSpec {
-  uint64_t seed = 0;  // of this tensor
-  float mean = 0;
-  float deviation = 0;
-  bool operator==(const GeneratorSpec&) const = default;
-};
 
 // One tensor. A copy is cheap: it borrows the stored bytes, which live as long as the Weights.
 struct WeightTensor {
@@ -48,11 +41,13 @@ struct WeightTensor {
   void ReadRowsBf16(uint64_t first, uint64_t count, std::span<uint16_t> out) const;
 };
 
+using TensorMap = std::map<std::string, WeightTensor, std::less<>>;
+
 // Owns the mapped files and the tensors that borrow from them.
 class Weights {
  public:
   Weights() = default;
-  Weights(std::vector<MappedFile> files, std::map<std::string, WeightTensor, std::less<>> tensors);
+  Weights(std::vector<MappedFile> files, TensorMap tensors);
 
   // Null when there is none of this name. OpenModel has checked that all that the config calls for
   // are there with the right shapes.
@@ -60,13 +55,13 @@ class Weights {
   // The same for a name that must be there.
   const WeightTensor& At(std::string_view name) const;
   // In name order.
-  const std::map<std::string, WeightTensor, std::less<>>& tensors() const { return tensors_; }
+  const TensorMap& tensors() const { return tensors_; }
   // What the tensors take as stored; of a toy: 0.
   uint64_t stored_bytes() const;
 
  private:
   std::vector<MappedFile> files_;
-  std::map<std::string, WeightTensor, std::less<>> tensors_;
+  TensorMap tensors_;
 };
 
 // The names of the tensors outside the layers.
