@@ -11,7 +11,7 @@
 
 namespace kvbed {
 
-using TokenId = uint32_t;  // an index into the vocabulary
+using TokenId = int32_t;  // an index into the vocabulary, never negative
 
 enum class RopeKind : uint8_t {
   kDefault,  // theta alone
