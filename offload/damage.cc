@@ -82,19 +82,25 @@ class Explainer {
     return offsets;
   }
 
-  // What digest `index` covers, when the payload begins `shift` bytes behind its place. Null when
-  // that is not all within the record.
-  std::optional<std::vector<std::byte>> Covered(uint32_t index, int64_t shift) const {
+  // The bytes that digest `index` covers.
+  std::vector<std::byte> Covered(uint32_t index) const {
     std::vector<std::byte> bytes;
     for (uint64_t offset : SlicesOf(index)) {
-      const int64_t at = static_cast<int64_t>(kPageBytes + offset) + shift;
-      if (at < 0 || static_cast<uint64_t>(at) + geometry_.part_bytes() > record_.size()) {
-        return std::nullopt;
-      }
-      const Bytes slice = record_.subspan(static_cast<size_t>(at), geometry_.part_bytes());
+      const Bytes slice = record_.subspan(kPageBytes + offset, geometry_.part_bytes());
       bytes.insert(bytes.end(), slice.begin(), slice.end());
     }
     return bytes;
+  }
+
+  // Digest `index` of a payload that begins `shift` bytes behind its place; null when what it
+  // covers is not all within the record.
+  std::optional<uint64_t> ShiftedDigest(uint32_t index, int64_t shift) const {
+    const DigestLayers layers = LayersOfDigest(geometry_, index);
+    const uint64_t end =
+        geometry_.PartOffset(layers.last - 1, layers.part) + geometry_.part_bytes();
+    const int64_t begin = static_cast<int64_t>(kPageBytes) + shift;
+    if (begin < 0 || static_cast<uint64_t>(begin) + end > record_.size()) return std::nullopt;
+    return TableDigest(record_.subspan(static_cast<size_t>(begin)), geometry_, index);
   }
 
   // Whether the payload that begins at `record_offset` is the one that the manifest means.
@@ -138,7 +144,7 @@ class Explainer {
 
   bool TryByteOrder() {
     const auto matches_reversed = [&](uint32_t index) {
-      std::vector<std::byte> bytes = *Covered(index, 0);
+      std::vector<std::byte> bytes = Covered(index);
       const auto element_bytes = static_cast<ptrdiff_t>(geometry_.element_bytes());
       for (auto at = bytes.begin(); at != bytes.end(); at += element_bytes) {
         std::reverse(at, at + element_bytes);
@@ -151,7 +157,7 @@ class Explainer {
 
   bool TryPayloadBit() {
     const uint32_t index = failing_[0];
-    std::vector<std::byte> bytes = *Covered(index, 0);
+    std::vector<std::byte> bytes = Covered(index);
     const auto bit = FindFlippedBit(bytes, StoredTableDigest(record_, index));
     if (!bit) return false;
     const uint64_t slice = *bit / 8 / geometry_.part_bytes();
@@ -171,7 +177,7 @@ class Explainer {
   }
 
   bool TryZeroOrTorn() {
-    const auto is_zero = [&](uint32_t index) { return AllZero(*Covered(index, 0)); };
+    const auto is_zero = [&](uint32_t index) { return AllZero(Covered(index)); };
     const bool suffix = failing_.back() == count_ - 1 && failing_.size() == count_ - failing_[0];
     const bool any_zero = std::any_of(failing_.begin(), failing_.end(), is_zero);
     if (suffix && any_zero && ZeroToTheEndFrom(failing_[0])) return Prove(Damage::kTorn);
@@ -190,14 +196,13 @@ class Explainer {
   // The header page in its place, the payload not: bytes were lost or put in between.
   bool TryPayloadShift() {
     const uint32_t index = failing_[0];
-    const std::vector<std::byte> here = *Covered(index, 0);
+    const std::vector<std::byte> here = Covered(index);
     // Bytes that all equal look the same from anywhere.
     if (std::memcmp(here.data(), here.data() + 1, here.size() - 1) == 0) return false;
     if (here.size() * 2 * kPageBytes > kSearchBytesMax) return false;
     for (int64_t distance = 1; distance <= static_cast<int64_t>(kPageBytes); ++distance) {
       for (int64_t shift : {distance, -distance}) {
-        const auto bytes = Covered(index, shift);
-        if (bytes && Xxh3_64(*bytes) == StoredTableDigest(record_, index)) {
+        if (ShiftedDigest(index, shift) == StoredTableDigest(record_, index)) {
           return ProveShift(shift, "the payload");
         }
       }
@@ -279,9 +284,11 @@ class Explainer {
       const size_t entry_at = kDigestTableAt + last * sizeof(uint64_t);
       if (shift <= entry_at) {
         // One slice against the digest that was moved with it sorts nearly all out.
-        const auto bytes = Covered(last, -static_cast<int64_t>(shift));
-        searched_bytes += bytes->size();
-        if (Xxh3_64(*bytes) != LoadLe<uint64_t>(record_, entry_at - shift)) continue;
+        searched_bytes += geometry_.part_bytes();
+        if (ShiftedDigest(last, -static_cast<int64_t>(shift)) !=
+            LoadLe<uint64_t>(record_, entry_at - shift)) {
+          continue;
+        }
       } else if (shift % kSectorBytes != 0) {
         continue;
       }
