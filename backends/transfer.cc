@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "offload/clock.h"
+
 namespace kvbed {
 namespace {
 
@@ -57,12 +59,6 @@ uint64_t RetryWaitNs(uint32_t retries) {
 }
 
 }  // namespace
-
-uint64_t MonotonicNs() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 void SleepUntil(uint64_t monotonic_ns) {
   const timespec until{.tv_sec = static_cast<time_t>(monotonic_ns / 1'000'000'000),

@@ -18,7 +18,6 @@ namespace kvbed {
 inline constexpr uint64_t kKernelTransferBytesMax = 0x7ffff000;
 inline constexpr uint32_t kRetriesMax = 64;  // of EAGAIN, EINTR or no progress, in a row
 
-uint64_t MonotonicNs();
 void SleepUntil(uint64_t monotonic_ns);
 
 // Invalid argument when the options make no queue.

@@ -12,6 +12,7 @@
 
 #include "backends/transfer.h"
 #include "backends/uring_ring.h"
+#include "offload/clock.h"
 
 namespace kvbed {
 namespace {

@@ -1,0 +1,174 @@
+#include "backends/record_index.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace kvbed {
+namespace {
+
+constexpr size_t kRememberedRemovalsMax = size_t{1} << 20;
+
+}  // namespace
+
+std::vector<RecordId> IdsOf(const Manifest& manifest) {
+  std::vector<RecordId> ids;
+  ids.reserve(manifest.blocks.size());
+  for (const ManifestBlock& block : manifest.blocks) ids.push_back(block.id);
+  return ids;
+}
+
+const IndexEntry* RecordIndex::Find(const RecordId& id) const {
+  const auto found = entries_.find(id);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+void RecordIndex::Insert(const RecordId& id, uint64_t place, const Digest128& digest,
+                         uint64_t record_bytes) {
+  const auto [entry, inserted] = entries_.try_emplace(id);
+  KVBED_CHECK(inserted);
+  entry->second = {
+      .place = place, .digest = digest, .record_bytes = record_bytes, .put_number = ++puts_};
+  unflushed_.push_back({id, puts_});
+}
+
+Status RecordIndex::AddManifest(const Manifest& manifest) {
+  const uint64_t record_bytes = manifest.geometry.record_bytes();
+  for (const ManifestBlock& block : manifest.blocks) {
+    const IndexEntry* entry = Find(block.id);
+    if (entry != nullptr && (entry->place != block.place || entry->digest != block.digest ||
+                             entry->record_bytes != record_bytes)) {
+      return Status::Corruption(
+          fmt::format("snapshot {} names another place or other bytes for the record of {} than a "
+                      "newer snapshot",
+                      manifest.name, block.id.ToString()));
+    }
+  }
+  for (const ManifestBlock& block : manifest.blocks) {
+    IndexEntry& entry = entries_
+                            .try_emplace(block.id, IndexEntry{.place = block.place,
+                                                              .digest = block.digest,
+                                                              .record_bytes = record_bytes,
+                                                              .durable = true})
+                            .first->second;
+    AddReference(entry);
+  }
+  return Status::Ok();
+}
+
+Status RecordIndex::Reference(Manifest& manifest) {
+  for (ManifestBlock& block : manifest.blocks) {
+    const IndexEntry* entry = Find(block.id);
+    if (entry == nullptr) return Missing(block.id);
+    if (entry->digest != block.digest || entry->record_bytes != manifest.geometry.record_bytes()) {
+      return OtherBytes(block.id);
+    }
+    if (!entry->durable) {
+      return Status::InvalidArgument(
+          fmt::format("the record of {} was not flushed", block.id.ToString()));
+    }
+  }
+  for (ManifestBlock& block : manifest.blocks) {
+    IndexEntry& entry = entries_.find(block.id)->second;
+    block.place = entry.place;
+    AddReference(entry);
+  }
+  return Status::Ok();
+}
+
+void RecordIndex::Unreference(const Manifest& manifest) {
+  for (const ManifestBlock& block : manifest.blocks) {
+    const auto found = entries_.find(block.id);
+    KVBED_CHECK(found != entries_.end());
+    DropReference(found->second);
+  }
+}
+
+void RecordIndex::Release(std::span<const RecordId> ids, std::vector<FreedRecord>& freed) {
+  for (const RecordId& id : ids) {
+    const auto found = entries_.find(id);
+    KVBED_CHECK(found != entries_.end());
+    if (DropReference(found->second)) Erase(id, freed);
+  }
+}
+
+void RecordIndex::Discard(std::span<const RecordId> ids, std::vector<FreedRecord>& freed) {
+  for (const RecordId& id : ids) {
+    const IndexEntry* entry = Find(id);
+    if (entry != nullptr && entry->manifests == 0) Erase(id, freed);
+  }
+}
+
+std::vector<UnflushedRecord> RecordIndex::TakeUnflushed() { return std::exchange(unflushed_, {}); }
+
+void RecordIndex::MarkDurable(std::span<const UnflushedRecord> records) {
+  for (const UnflushedRecord& record : records) {
+    const auto found = entries_.find(record.id);
+    if (found == entries_.end() || found->second.put_number != record.put_number) continue;
+    found->second.durable = true;
+  }
+}
+
+Status RecordIndex::Missing(const RecordId& id) const {
+  if (removed_.contains(RecordIdHash()(id))) {
+    return Status::NotFound(fmt::format("the record of {} was removed meanwhile", id.ToString()));
+  }
+  return Status::NotFound(fmt::format("no record of {}", id.ToString()));
+}
+
+Status RecordIndex::OtherBytes(const RecordId& id) {
+  return Status::InvalidArgument(
+      fmt::format("the store has a record of {} with other bytes", id.ToString()));
+}
+
+Status RecordIndex::OtherSize(const RecordId& id, uint64_t record_bytes, uint64_t asked_bytes) {
+  return Status::InvalidArgument(fmt::format("the record of {} has {} bytes, asked for were {}",
+                                             id.ToString(), record_bytes, asked_bytes));
+}
+
+uint64_t RecordIndex::CommonRecordBytes() const {
+  return committed_by_size_.size() == 1 ? committed_by_size_.begin()->first : 0;
+}
+
+std::vector<StoredRecord> RecordIndex::ListCommitted() const {
+  std::vector<StoredRecord> records;
+  records.reserve(committed_records_);
+  for (const auto& [id, entry] : entries_) {
+    if (entry.manifests == 0) continue;
+    records.push_back({.id = id,
+                       .place = entry.place,
+                       .digest = entry.digest,
+                       .record_bytes = entry.record_bytes,
+                       .manifests = entry.manifests});
+  }
+  std::sort(records.begin(), records.end(),
+            [](const StoredRecord& a, const StoredRecord& b) { return a.id < b.id; });
+  return records;
+}
+
+void RecordIndex::AddReference(IndexEntry& entry) {
+  if (entry.manifests++ > 0) return;
+  ++committed_records_;
+  ++committed_by_size_[entry.record_bytes];
+  committed_bytes_ += entry.record_bytes;
+}
+
+bool RecordIndex::DropReference(IndexEntry& entry) {
+  KVBED_CHECK(entry.manifests > 0);
+  if (--entry.manifests > 0) return false;
+  --committed_records_;
+  if (--committed_by_size_[entry.record_bytes] == 0) committed_by_size_.erase(entry.record_bytes);
+  committed_bytes_ -= entry.record_bytes;
+  return true;
+}
+
+void RecordIndex::Erase(const RecordId& id, std::vector<FreedRecord>& freed) {
+  const auto found = entries_.find(id);
+  freed.push_back({id, found->second.place, found->second.record_bytes});
+  entries_.erase(found);
+  if (removed_.size() >= kRememberedRemovalsMax) removed_.clear();
+  removed_.insert(RecordIdHash()(id));
+}
+
+}  // namespace kvbed

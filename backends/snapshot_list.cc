@@ -1,0 +1,93 @@
+#include "backends/snapshot_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/record_index.h"
+
+namespace kvbed {
+
+ManifestSummary SummaryOf(const Manifest& manifest) {
+  return {.name = manifest.name,
+          .created_ns = manifest.created_ns,
+          .cached_tokens = manifest.cached_tokens,
+          .blocks = manifest.blocks.size(),
+          .stored_bytes = manifest.stored_bytes(),
+          .model_name = manifest.model_name,
+          .status = Status::Ok()};
+}
+
+Status SnapshotList::Load(const ManifestFolder& folder,
+                          const std::function<Status(const Manifest&)>& add) {
+  KVBED_ASSIGN_OR_RETURN(const std::vector<std::string> names, folder.List());
+  std::vector<Manifest> manifests;
+  const auto keep_unreadable = [this](const std::string& name, const Status& why) {
+    Snapshot& snapshot = snapshots_[name];
+    snapshot.summary.name = name;
+    snapshot.summary.status = why;
+  };
+  for (const std::string& name : names) {
+    auto manifest = folder.Read(name);
+    if (manifest.ok()) {
+      manifest->token_ids = {};
+      manifests.push_back(std::move(*manifest));
+    } else {
+      keep_unreadable(name, manifest.status());
+    }
+  }
+  std::stable_sort(manifests.begin(), manifests.end(), [](const Manifest& a, const Manifest& b) {
+    return a.created_ns > b.created_ns;
+  });
+  for (const Manifest& manifest : manifests) {
+    if (Status added = add(manifest); added.ok()) {
+      Put(manifest);
+    } else {
+      keep_unreadable(manifest.name, added);
+    }
+  }
+  return Status::Ok();
+}
+
+Status SnapshotList::CheckName(const std::string& name, CommitMode mode) const {
+  if (mode == CommitMode::kReplace || !snapshots_.contains(name)) return Status::Ok();
+  return Status::InvalidArgument(
+      fmt::format("a snapshot named {} is there already: replace it or choose another name", name));
+}
+
+Status SnapshotList::CheckPresent(const std::string& name) const {
+  if (snapshots_.contains(name)) return Status::Ok();
+  return Status::NotFound(fmt::format("there is no snapshot named {}", name));
+}
+
+Status SnapshotList::CheckReadable(const std::string& name) const {
+  KVBED_RETURN_IF_ERROR(CheckPresent(name));
+  return snapshots_.at(name).summary.status;
+}
+
+std::vector<RecordId> SnapshotList::Put(const Manifest& manifest) {
+  Snapshot& snapshot = snapshots_[manifest.name];
+  snapshot.summary = SummaryOf(manifest);
+  return std::exchange(snapshot.ids, IdsOf(manifest));
+}
+
+std::vector<RecordId> SnapshotList::Remove(const std::string& name) {
+  const auto found = snapshots_.find(name);
+  std::vector<RecordId> ids = std::move(found->second.ids);
+  snapshots_.erase(found);
+  return ids;
+}
+
+bool SnapshotList::HasUnreadable() const {
+  return std::any_of(snapshots_.begin(), snapshots_.end(),
+                     [](const auto& snapshot) { return !snapshot.second.summary.status.ok(); });
+}
+
+std::vector<ManifestSummary> SnapshotList::Summaries() const {
+  std::vector<ManifestSummary> summaries;
+  for (const auto& [name, snapshot] : snapshots_) summaries.push_back(snapshot.summary);
+  return summaries;
+}
+
+}  // namespace kvbed

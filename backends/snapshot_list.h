@@ -1,0 +1,46 @@
+// The snapshots of a store as they were loaded and changed since: which there are, which records
+// each names, and which can't be read. It doesn't know files. Not thread-safe; its owner locks.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/manifest_folder.h"
+#include "offload/block_store.h"
+#include "offload/manifest.h"
+#include "offload/status.h"
+
+namespace kvbed {
+
+class SnapshotList {
+ public:
+  // Reads every manifest and gives it to `add`, the newest first: where two contradict each other,
+  // the bytes are those that were written last. One that can't be read, or that `add` refuses, is
+  // kept as unreadable with its error.
+  Status Load(const ManifestFolder& folder, const std::function<Status(const Manifest&)>& add);
+
+  // Invalid argument when the name is taken and may not be replaced.
+  Status CheckName(const std::string& name, CommitMode mode) const;
+  Status CheckPresent(const std::string& name) const;   // not found
+  Status CheckReadable(const std::string& name) const;  // not found, or why it can't be read
+
+  // Both return the ids that the snapshot that is gone named.
+  std::vector<RecordId> Put(const Manifest& manifest);
+  std::vector<RecordId> Remove(const std::string& name);
+
+  bool HasUnreadable() const;
+  std::vector<ManifestSummary> Summaries() const;  // by name
+
+ private:
+  struct Snapshot {
+    ManifestSummary summary;
+    std::vector<RecordId> ids;
+  };
+  std::map<std::string, Snapshot> snapshots_;
+};
+
+ManifestSummary SummaryOf(const Manifest& manifest);
+
+}  // namespace kvbed

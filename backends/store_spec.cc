@@ -1,0 +1,249 @@
+#include "backends/store_spec.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "backends/byte_size.h"
+#include "offload/bytes.h"
+#include "offload/manifest.h"
+
+namespace kvbed {
+namespace {
+
+constexpr std::string_view kGrammar = "KIND:PATH[?key=value&...][#SNAPSHOT]";
+constexpr uint32_t kIodepthMax = 4096;
+
+constexpr std::array<std::pair<StoreKind, std::string_view>, 2> kKinds{{
+    {StoreKind::kSlab, "slab"},
+    {StoreKind::kMemory, "memory"},
+}};
+constexpr std::array<std::pair<DirectMode, std::string_view>, 3> kDirectModes{{
+    {DirectMode::kRequired, "required"},
+    {DirectMode::kOptional, "optional"},
+    {DirectMode::kOff, "off"},
+}};
+constexpr std::array<std::pair<SyncMode, std::string_view>, 2> kSyncModes{{
+    {SyncMode::kFull, "full"},
+    {SyncMode::kNone, "none"},
+}};
+
+template <class Table>
+std::vector<std::string_view> NamesOf(const Table& table) {
+  std::vector<std::string_view> names;
+  for (const auto& [value, name] : table) names.push_back(name);
+  return names;
+}
+
+template <class Table, class Value>
+std::string_view NameIn(const Table& table, Value value) {
+  for (const auto& [known, name] : table) {
+    if (known == value) return name;
+  }
+  return "unknown";
+}
+
+// "store kind 'slap' is not one of slab, memory; did you mean 'slab'?"
+Status UnknownName(std::string_view what, std::string_view text,
+                   const std::vector<std::string_view>& known) {
+  std::string message = fmt::format("{} '{}' is not one of {}", what, text, fmt::join(known, ", "));
+  if (const std::string_view nearest = NearestName(text, known); !nearest.empty()) {
+    message += fmt::format("; did you mean '{}'?", nearest);
+  }
+  return Status::InvalidArgument(std::move(message));
+}
+
+template <class Table>
+auto ParseName(const Table& table, std::string_view what, std::string_view text)
+    -> Result<typename Table::value_type::first_type> {
+  for (const auto& [value, name] : table) {
+    if (name == text) return value;
+  }
+  return UnknownName(what, text, NamesOf(table));
+}
+
+Result<std::string> DecodePath(std::string_view text) {
+  std::string path;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      if (text[i] == '&') {
+        return Status::InvalidArgument(
+            fmt::format("'&' in the path '{}' must be written as %26", text));
+      }
+      path += text[i];
+      continue;
+    }
+    const auto byte = i + 2 < text.size() ? FromHex(text.substr(i + 1, 2)) : std::nullopt;
+    if (!byte || byte->front() == '\0') {
+      return Status::InvalidArgument(fmt::format(
+          "'%' in the path '{}' is not followed by two hexadecimal digits of a byte above 0; "
+          "a percent sign is written as %25",
+          text));
+    }
+    path += byte->front();
+    i += 2;
+  }
+  return path;
+}
+
+std::string EncodePath(std::string_view path) {
+  std::string text;
+  for (char c : path) {
+    if (std::string_view("?#&%").find(c) == std::string_view::npos) {
+      text += c;
+    } else {
+      text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return text;
+}
+
+Result<uint32_t> ParseIodepth(std::string_view text) {
+  uint32_t value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || value == 0 ||
+      value > kIodepthMax) {
+    return Status::InvalidArgument(fmt::format("iodepth '{}' is not 1 to {}", text, kIodepthMax));
+  }
+  return value;
+}
+
+Status ParseOption(std::string_view key, std::string_view value, StoreSpec& spec) {
+  const std::vector<std::string_view> known = {"iodepth", "ioengine", "direct", "capacity", "sync"};
+  const auto set = [&](auto& field, auto parsed) -> Status {
+    if (!parsed.ok()) return parsed.status();
+    if (field) return Status::InvalidArgument(fmt::format("option '{}' is given twice", key));
+    field = *parsed;
+    return Status::Ok();
+  };
+  if (key == "iodepth") return set(spec.iodepth, ParseIodepth(value));
+  if (key == "ioengine") return set(spec.ioengine, ParseIoEngine(value));
+  if (key == "direct") return set(spec.direct, ParseDirectMode(value));
+  if (key == "capacity") return set(spec.capacity_bytes, ParseByteSize(value, "capacity"));
+  if (key == "sync") return set(spec.sync, ParseSyncMode(value));
+  return UnknownName("store option", key, known);
+}
+
+Status ParseOptions(std::string_view text, StoreSpec& spec) {
+  while (true) {
+    const size_t end = std::min(text.find('&'), text.size());
+    const std::string_view option = text.substr(0, end);
+    const size_t equals = option.find('=');
+    if (equals == std::string_view::npos) {
+      return Status::InvalidArgument(fmt::format("option '{}' is not key=value", option));
+    }
+    KVBED_RETURN_IF_ERROR(ParseOption(option.substr(0, equals), option.substr(equals + 1), spec));
+    if (end == text.size()) return Status::Ok();
+    text.remove_prefix(end + 1);
+  }
+}
+
+Result<StoreSpec> Parse(std::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos ||
+      text.substr(0, colon).find('/') != std::string_view::npos) {
+    return Status::InvalidArgument(fmt::format("it has no kind; write slab:PATH or memory:"));
+  }
+  StoreSpec spec;
+  KVBED_ASSIGN_OR_RETURN(spec.kind, ParseName(kKinds, "store kind", text.substr(0, colon)));
+  text.remove_prefix(colon + 1);
+
+  if (const size_t hash = text.find('#'); hash != std::string_view::npos) {
+    spec.snapshot = std::string(text.substr(hash + 1));
+    KVBED_RETURN_IF_ERROR(ValidateSnapshotName(spec.snapshot));
+    text = text.substr(0, hash);
+  }
+  if (const size_t question = text.find('?'); question != std::string_view::npos) {
+    KVBED_RETURN_IF_ERROR(ParseOptions(text.substr(question + 1), spec));
+    text = text.substr(0, question);
+  }
+  KVBED_ASSIGN_OR_RETURN(spec.path, DecodePath(text));
+  if (spec.kind == StoreKind::kMemory && !spec.path.empty()) {
+    return Status::InvalidArgument("a memory store has no path; write memory:");
+  }
+  if (spec.kind == StoreKind::kMemory && (spec.ioengine || spec.direct || spec.sync)) {
+    return Status::InvalidArgument("a memory store's options are iodepth and capacity");
+  }
+  if (spec.kind != StoreKind::kMemory && spec.path.empty()) {
+    return Status::InvalidArgument(
+        fmt::format("it names no folder; write {0}:PATH", StoreKindName(spec.kind)));
+  }
+  return spec;
+}
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string_view NearestName(std::string_view text, const std::vector<std::string_view>& known) {
+  std::string_view nearest;
+  size_t nearest_distance = 0;
+  for (std::string_view name : known) {
+    if (!text.empty() && (name.starts_with(text) || text.starts_with(name))) return name;
+    const size_t distance = EditDistance(text, name);
+    if (distance * 2 > name.size()) continue;
+    if (nearest.empty() || distance < nearest_distance) {
+      nearest = name;
+      nearest_distance = distance;
+    }
+  }
+  return nearest;
+}
+
+std::string_view StoreKindName(StoreKind kind) { return NameIn(kKinds, kind); }
+std::string_view DirectModeName(DirectMode mode) { return NameIn(kDirectModes, mode); }
+std::string_view SyncModeName(SyncMode mode) { return NameIn(kSyncModes, mode); }
+
+Result<DirectMode> ParseDirectMode(std::string_view name) {
+  return ParseName(kDirectModes, "direct", name);
+}
+Result<SyncMode> ParseSyncMode(std::string_view name) {
+  return ParseName(kSyncModes, "sync", name);
+}
+
+StoreSettings EffectiveSettings(const StoreSpec& spec, const StoreSettings& defaults) {
+  return {.iodepth = spec.iodepth.value_or(defaults.iodepth),
+          .ioengine = spec.ioengine.value_or(defaults.ioengine),
+          .direct = spec.direct.value_or(defaults.direct),
+          .capacity_bytes = spec.capacity_bytes.value_or(defaults.capacity_bytes),
+          .sync = spec.sync.value_or(defaults.sync)};
+}
+
+Result<StoreSpec> ParseStoreSpec(std::string_view text) {
+  auto spec = Parse(text);
+  if (spec.ok()) return spec;
+  return spec.status().WithContext(fmt::format("store '{}' ({})", text, kGrammar));
+}
+
+std::string StoreSpec::ToString() const {
+  std::string text = fmt::format("{}:{}", StoreKindName(kind), EncodePath(path));
+  char separator = '?';
+  const auto add = [&](std::string_view key, auto&& value) {
+    text += fmt::format("{}{}={}", std::exchange(separator, '&'), key, value);
+  };
+  if (iodepth) add("iodepth", *iodepth);
+  if (ioengine) add("ioengine", IoEngineName(*ioengine));
+  if (direct) add("direct", DirectModeName(*direct));
+  if (capacity_bytes) add("capacity", *capacity_bytes);
+  if (sync) add("sync", SyncModeName(*sync));
+  if (!snapshot.empty()) text += '#' + snapshot;
+  return text;
+}
+
+}  // namespace kvbed

@@ -1,0 +1,72 @@
+// A store's specification as users write it: KIND:PATH[?key=value&...][#SNAPSHOT].
+// It names a store and its options and opens nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/io.h"
+#include "offload/status.h"
+
+namespace kvbed {
+
+enum class StoreKind : uint8_t { kSlab, kMemory };
+
+enum class DirectMode : uint8_t {
+  kRequired,  // an error where direct I/O can't be had
+  kOptional,  // buffered with a reason where it can't
+  kOff,       // buffered
+};
+
+enum class SyncMode : uint8_t {
+  kFull,  // D1 waits until the data are durable
+  kNone,  // D1 waits for nothing: for measuring only, a power cut may take committed data
+};
+
+std::string_view StoreKindName(StoreKind kind);    // "slab", "memory"
+std::string_view DirectModeName(DirectMode mode);  // "required", "optional", "off"
+std::string_view SyncModeName(SyncMode mode);      // "full", "none"
+Result<DirectMode> ParseDirectMode(std::string_view name);
+Result<SyncMode> ParseSyncMode(std::string_view name);
+
+struct StoreSpec {
+  StoreKind kind = StoreKind::kSlab;
+  std::string path;  // decoded; empty for memory
+
+  // Set when the spec says so; then they win over the command's.
+  std::optional<uint32_t> iodepth;
+  std::optional<IoEngine> ioengine;
+  std::optional<DirectMode> direct;
+  std::optional<uint64_t> capacity_bytes;
+  std::optional<SyncMode> sync;
+
+  std::string snapshot;  // empty for none
+
+  // Parses to an equal spec.
+  std::string ToString() const;
+  bool operator==(const StoreSpec&) const = default;
+};
+
+// What a store is opened with: the command's values where the spec has none of its own.
+struct StoreSettings {
+  uint32_t iodepth = 16;
+  IoEngine ioengine = IoEngine::kAuto;
+  DirectMode direct = DirectMode::kRequired;
+  uint64_t capacity_bytes = 0;  // 0: the free space less a reserve
+  SyncMode sync = SyncMode::kFull;
+  bool operator==(const StoreSettings&) const = default;
+};
+
+StoreSettings EffectiveSettings(const StoreSpec& spec, const StoreSettings& defaults);
+
+// In the path, and nowhere else, %XX stands for a byte; `?`, `#`, `&` and `%` must be written so.
+// An unknown kind, option or value is an invalid argument that names the nearest right one.
+Result<StoreSpec> ParseStoreSpec(std::string_view text);
+
+// The one of `known` that `text` was probably meant to be; empty when none is near.
+std::string_view NearestName(std::string_view text, const std::vector<std::string_view>& known);
+
+}  // namespace kvbed
