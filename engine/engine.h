@@ -11,7 +11,6 @@
 
 #include "engine/model/model_files.h"
 #include "offload/kv_geometry.h"
-#include "offload/model_digests.h"
 #include "offload/numeric_environment.h"
 #include "offload/sequence.h"
 #include "offload/status.h"

@@ -88,6 +88,14 @@ struct Counts {
   uint64_t metadata = 0;
 };
 
+Status CheckPossible(std::string_view what, uint64_t count, uint64_t most) {
+  if (count <= most) return Status::Ok();
+  return Status::Corruption(
+      fmt::format("{} count {} isn't possible in a file of this size (at most {}): the file is "
+                  "truncated or damaged",
+                  what, count, most));
+}
+
 Result<Counts> ReadHeader(Cursor& cursor) {
   KVBED_ASSIGN_OR_RETURN(const Bytes magic, cursor.Take(4, "the magic"));
   if (AsText(magic) != "GGUF")
@@ -103,12 +111,10 @@ Result<Counts> ReadHeader(Cursor& cursor) {
   KVBED_ASSIGN_OR_RETURN(counts.tensors, cursor.Number<uint64_t>("the tensor count"));
   KVBED_ASSIGN_OR_RETURN(counts.metadata, cursor.Number<uint64_t>("the metadata count"));
   // The smallest metadata entry has 8 + 1 + 4 + 1 bytes, the smallest tensor 8 + 1 + 4 + 8 + 4 + 8.
-  if (counts.metadata > std::min(cursor.left() / 14, kMetadataMax))
-    return Status::Corruption(
-        fmt::format("metadata count {} isn't possible in a file of this size", counts.metadata));
-  if (counts.tensors > std::min(cursor.left() / 33, kTensorsMax))
-    return Status::Corruption(
-        fmt::format("tensor count {} isn't possible in a file of this size", counts.tensors));
+  KVBED_RETURN_IF_ERROR(
+      CheckPossible("metadata", counts.metadata, std::min(cursor.left() / 14, kMetadataMax)));
+  KVBED_RETURN_IF_ERROR(
+      CheckPossible("tensor", counts.tensors, std::min(cursor.left() / 33, kTensorsMax)));
   return counts;
 }
 
@@ -253,7 +259,7 @@ Status PlaceTensors(Bytes data, uint64_t alignment, std::vector<TensorEntry>& en
 }
 
 Status WrongType(std::string_view key, std::string_view wanted) {
-  return Status::InvalidArgument(fmt::format("metadata key {} must be {}", key, wanted));
+  return Status::Corruption(fmt::format("metadata key {} must be {}", key, wanted));
 }
 
 // The two's complement value of an integer type; nullopt for the others.

@@ -59,7 +59,7 @@ class GgufFile {
 
   // Null when the key is absent.
   const GgufValue* Find(std::string_view key) const;
-  // Nullopt when the key is absent; invalid argument, naming the key, when the value is of another
+  // Nullopt when the key is absent; corruption, naming the key, when the value is of another
   // type or range. Any integer type will do for a whole number.
   Result<std::optional<uint64_t>> WholeNumber(std::string_view key) const;
   Result<std::optional<double>> Number(std::string_view key) const;

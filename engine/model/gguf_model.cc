@@ -62,17 +62,17 @@ const GgufTensor* FindTensor(const GgufFile& file, std::string_view name) {
 Status ReadCount(const GgufFile& file, std::string_view key, bool required, uint32_t* out) {
   KVBED_ASSIGN_OR_RETURN(const auto number, file.WholeNumber(key));
   if (!number && required)
-    return Status::InvalidArgument(fmt::format("metadata key {} is missing", key));
+    return Status::Corruption(fmt::format("metadata key {} is missing", key));
   if (!number) return Status::Ok();
   if (*number > UINT32_MAX)
-    return Status::InvalidArgument(fmt::format("metadata key {} is {}: too large", key, *number));
+    return Status::Corruption(fmt::format("metadata key {} is {}: too large", key, *number));
   *out = static_cast<uint32_t>(*number);
   return Status::Ok();
 }
 
 Status CheckArchitecture(const GgufFile& file) {
   KVBED_ASSIGN_OR_RETURN(const auto architecture, file.Text("general.architecture"));
-  if (!architecture) return Status::InvalidArgument("metadata key general.architecture is missing");
+  if (!architecture) return Status::Corruption("metadata key general.architecture is missing");
   if (*architecture != "llama")
     return Refuse(fmt::format("general.architecture \"{}\" isn't supported (only \"llama\" is)",
                               PrintableText(*architecture)));
@@ -175,8 +175,8 @@ Status ReadSpecialIds(const GgufFile& file, ModelConfig* config) {
     // All ones stands for "none".
     if (!id || *id == UINT32_MAX) return Status::Ok();
     if (*id >= config->vocab)
-      return Status::InvalidArgument(fmt::format(
-          "metadata key {} is {}, the vocabulary has {} tokens", key, *id, config->vocab));
+      return Status::Corruption(fmt::format("metadata key {} is {}, the vocabulary has {} tokens",
+                                            key, *id, config->vocab));
     const auto token = static_cast<TokenId>(*id);
     if (std::find(ids->begin(), ids->end(), token) == ids->end()) ids->push_back(token);
     return Status::Ok();
@@ -211,7 +211,7 @@ Status ReadNumbers(const GgufFile& file, ModelConfig* config) {
   KVBED_RETURN_IF_ERROR(ReadHeads(file, config));
   constexpr std::string_view kEpsilonKey = "llama.attention.layer_norm_rms_epsilon";
   KVBED_ASSIGN_OR_RETURN(const auto eps, file.Number(kEpsilonKey));
-  if (!eps) return Status::InvalidArgument(fmt::format("metadata key {} is missing", kEpsilonKey));
+  if (!eps) return Status::Corruption(fmt::format("metadata key {} is missing", kEpsilonKey));
   config->rms_norm_eps = static_cast<float>(*eps);
   KVBED_ASSIGN_OR_RETURN(const auto theta, file.Number("llama.rope.freq_base"));
   config->rope_theta = theta.value_or(10000);  // llama.cpp's default
@@ -231,7 +231,9 @@ Result<ModelConfig> ReadGgufConfig(const GgufFile& file) {
   KVBED_RETURN_IF_ERROR(ReadVocabularySize(file, &config));
   KVBED_RETURN_IF_ERROR(ReadSpecialIds(file, &config));
   config.tie_word_embeddings = FindTensor(file, "output.weight") == nullptr;
-  KVBED_RETURN_IF_ERROR(ValidateModelConfig(config));
+  // The file's fault, not the caller's.
+  if (const Status status = ValidateModelConfig(config); !status.ok())
+    return Status::Corruption(status.message());
   return config;
 }
 

@@ -84,7 +84,7 @@ Status ReadLlama3(const Json& rope, RopeScaling* scaling) {
 // `rope` is transformers 4's rope_scaling or transformers 5's rope_parameters.
 Status ReadRopeObject(std::string_view key, const Json& rope, ModelConfig* config) {
   if (!rope.is_object())
-    return Status::InvalidArgument(
+    return Status::Corruption(
         fmt::format("{} is {}, must be an object", key, JsonForMessage(rope)));
   for (const auto& [name, value] : rope.items())
     if (value.is_object())
@@ -93,7 +93,7 @@ Status ReadRopeObject(std::string_view key, const Json& rope, ModelConfig* confi
   KVBED_RETURN_IF_ERROR(ReadField(rope, "type", Need::kOptional, &type));
   KVBED_RETURN_IF_ERROR(ReadField(rope, "rope_type", Need::kOptional, &type));
   if (type.empty() && FindField(rope, "factor") != nullptr)
-    return Status::InvalidArgument(fmt::format("{} has a factor and no rope_type", key));
+    return Status::Corruption(fmt::format("{} has a factor and no rope_type", key));
   double rotary_share = 1;
   KVBED_RETURN_IF_ERROR(ReadField(rope, "partial_rotary_factor", Need::kOptional, &rotary_share));
   if (rotary_share != 1)
@@ -122,9 +122,9 @@ Status ReadRope(const Json& json, ModelConfig* config) {
   ModelConfig newer = plain;
   KVBED_RETURN_IF_ERROR(ReadRopeObject("rope_parameters", *parameters, &newer));
   if (scaling != nullptr && !(newer.rope_scaling == config->rope_scaling))
-    return Status::InvalidArgument("rope_scaling and rope_parameters contradict each other");
+    return Status::Corruption("rope_scaling and rope_parameters contradict each other");
   if (FindField(json, "rope_theta") != nullptr && newer.rope_theta != plain.rope_theta)
-    return Status::InvalidArgument(
+    return Status::Corruption(
         fmt::format("rope_theta is {} and in rope_parameters {}: they contradict each other",
                     plain.rope_theta, newer.rope_theta));
   *config = newer;
@@ -141,7 +141,7 @@ Status ReadIds(const Json& json, std::string_view key, std::vector<TokenId>* out
     // -1 stands for "none" in some files.
     if (id.is_number_integer() && id == -1) continue;
     if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
-      return Status::InvalidArgument(
+      return Status::Corruption(
           fmt::format("{} is {}, must be a token id", key, JsonForMessage(id)));
     ids.push_back(id.get<TokenId>());
   }
@@ -163,7 +163,7 @@ Status ReadShape(const Json& json, ModelConfig* config) {
   KVBED_RETURN_IF_ERROR(ReadField(json, "head_dim", Need::kOptional, &config->head_dim));
   if (config->head_dim != 0 || config->heads == 0) return Status::Ok();
   if (config->hidden % config->heads != 0)
-    return Status::InvalidArgument(
+    return Status::Corruption(
         fmt::format("hidden_size {} is no multiple of num_attention_heads {}, and head_dim isn't "
                     "given",
                     config->hidden, config->heads));
@@ -189,7 +189,9 @@ Result<ModelConfig> ParseHfConfig(std::string_view text) {
       ReadField(json, "tie_word_embeddings", Need::kOptional, &config.tie_word_embeddings));
   KVBED_RETURN_IF_ERROR(ReadIds(json, "bos_token_id", &config.bos_ids));
   KVBED_RETURN_IF_ERROR(ReadIds(json, "eos_token_id", &config.eos_ids));
-  KVBED_RETURN_IF_ERROR(ValidateModelConfig(config));
+  // The file's fault, not the caller's.
+  if (const Status status = ValidateModelConfig(config); !status.ok())
+    return Status::Corruption(status.message());
   return config;
 }
 

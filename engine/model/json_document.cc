@@ -34,7 +34,7 @@ Status CheckDepth(std::string_view text) {
 }
 
 Status WrongField(std::string_view key, std::string_view wanted, const Json& value) {
-  return Status::InvalidArgument(
+  return Status::Corruption(
       fmt::format("{} is {}, must be {}", key, JsonForMessage(value), wanted));
 }
 
@@ -42,7 +42,7 @@ Status WrongField(std::string_view key, std::string_view wanted, const Json& val
 Result<const Json*> Lookup(const Json& object, std::string_view key, Need need) {
   const Json* value = FindField(object, key);
   if (value == nullptr && need == Need::kRequired)
-    return Status::InvalidArgument(fmt::format("{} is missing", key));
+    return Status::Corruption(fmt::format("{} is missing", key));
   return value;
 }
 

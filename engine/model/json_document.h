@@ -25,7 +25,7 @@ Result<Json> ParseJson(Bytes text);
 
 enum class Need : uint8_t { kRequired, kOptional };
 
-// Each leaves `*out` alone when the field is absent or null and kOptional. Invalid argument, naming
+// Each leaves `*out` alone when the field is absent or null and kOptional. Corruption, naming
 // the field, when it is absent and kRequired, or of another type or range.
 Status ReadField(const Json& object, std::string_view key, Need need, uint32_t* out);
 Status ReadField(const Json& object, std::string_view key, Need need, double* out);

@@ -11,7 +11,7 @@ namespace kvbed {
 namespace {
 
 constexpr uint32_t kCountMax = 1u << 24;  // products of three counts fit 64 bits with ease
-constexpr uint32_t kLayersMax = 1u << 16;
+constexpr uint32_t kLayersMax = 1u << 12;
 
 Status CheckCount(std::string_view name, uint32_t value, uint32_t most = kCountMax) {
   if (value >= 1 && value <= most) return Status::Ok();

@@ -1,0 +1,28 @@
+// Takes the place of torch_model.cc in a build without torch: there is no such model to be had.
+#include "engine/kernels/torch/torch_model.h"
+#include "offload/check.h"
+
+namespace kvbed {
+
+struct TorchModel::Parts {};
+
+Result<TorchModel> TorchModel::Open(const ModelFiles&, DType, uint32_t) {
+  return Status::NotSupported(
+      "this kvbed was built without torch (KVBED_WITH_TORCH=OFF) and can't run a model; build the "
+      "release preset to get one that can");
+}
+
+TorchModel::TorchModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+TorchModel::TorchModel(TorchModel&&) noexcept = default;
+TorchModel& TorchModel::operator=(TorchModel&&) noexcept = default;
+TorchModel::~TorchModel() = default;
+
+Status TorchModel::Forward(const ForwardCall&) {
+  KVBED_CHECK(!"there is a torch model in a build without torch");
+  return Status::Ok();
+}
+
+uint64_t TorchModel::weight_bytes() const { return 0; }
+NumericEnvironment TorchModel::environment() const { return {}; }
+
+}  // namespace kvbed
