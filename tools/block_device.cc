@@ -143,6 +143,15 @@ std::optional<std::string> ReadSystemFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
+std::string NearestExisting(const std::string& path) {
+  std::error_code error;
+  fs::path existing = fs::absolute(path, error);
+  while (!fs::exists(existing, error) && existing.has_relative_path()) {
+    existing = existing.parent_path();
+  }
+  return existing;
+}
+
 Result<Mount> FindMount(const std::string& path, const SystemRoots& roots) {
   const auto text = ReadSystemFile(roots.proc + "/self/mountinfo");
   if (!text) return Status::IoError(fmt::format("can't read {}/self/mountinfo", roots.proc));
@@ -162,13 +171,8 @@ Result<WholeDisks> WholeDisksOf(const std::string& block_folder, const SystemRoo
 }
 
 Result<WholeDisks> FindWholeDisks(const std::string& path, const SystemRoots& roots) {
-  std::error_code error;
-  fs::path existing = fs::absolute(path, error);
-  while (!fs::exists(existing, error) && existing.has_relative_path()) {
-    existing = existing.parent_path();
-  }
   WholeDisks disks;
-  KVBED_RETURN_IF_ERROR(CollectPath(existing, roots, 0, disks));
+  KVBED_RETURN_IF_ERROR(CollectPath(NearestExisting(path), roots, 0, disks));
   return disks;
 }
 

@@ -20,6 +20,9 @@ struct SystemRoots {
 
 std::optional<std::string> ReadSystemFile(const std::string& path);
 
+// `path`, or its nearest parent that exists.
+std::string NearestExisting(const std::string& path);
+
 // The mount that holds `path`, or its nearest parent that exists.
 Result<Mount> FindMount(const std::string& path, const SystemRoots& roots);
 

@@ -2,8 +2,10 @@
 // them, so that a subcommand's file says names, defaults and help and compiles quickly.
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,6 +86,12 @@ class CommandLine {
   // A command that has subcommands only.
   void AddGroup(const std::string& name, const std::string& summary);
 
+  // A subcommand's options, which must stay in place until it has run.
+  template <class Options>
+  Options& Own() {
+    return *std::any_cast<Options>(&owned_.emplace_back(Options{}));
+  }
+
   // Parses and runs. Prints help, version and usage errors itself (with the nearest right name for
   // an unknown one, exit code 2); returns the exit code.
   int Run(int argc, char** argv);
@@ -91,6 +99,7 @@ class CommandLine {
  private:
   struct Parts;
   std::unique_ptr<Parts> parts_;
+  std::list<std::any> owned_;
 };
 
 }  // namespace kvbed

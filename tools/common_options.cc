@@ -66,11 +66,8 @@ void AddSamplingOptions(OptionSet& set, SamplingOptions& options) {
   set.Number("--seed", "seed of everything random [1]", options.seed, 0, UINT64_MAX);
 }
 
-OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options) {
+void AddStoreTuningOptions(OptionSet& set, StoreOptions& options) {
   set.Group("Store");
-  const auto store =
-      set.Text("-s,--store", "SPEC", "slab:DIR or memory:, with options as in slab:DIR?iodepth=32",
-               options.spec);
   set.Number("--iodepth", "records in flight [16]", options.iodepth, 1, 4096);
   set.OneOf("--ioengine", "I/O engine; auto takes io_uring where it is allowed [auto]",
             options.ioengine, {"auto", "io_uring", "psync"});
@@ -80,6 +77,14 @@ OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options) {
              options.capacity, ParseByteSize);
   set.OneOf("--sync", "none publishes without waiting for the data [full]", options.sync,
             {"full", "none"});
+}
+
+OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options) {
+  set.Group("Store");
+  const auto store =
+      set.Text("-s,--store", "SPEC", "slab:DIR or memory:, with options as in slab:DIR?iodepth=32",
+               options.spec);
+  AddStoreTuningOptions(set, options);
   return store;
 }
 

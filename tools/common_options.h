@@ -62,6 +62,8 @@ void AddModelOptions(OptionSet& set, ModelOptions& options);
 void AddPoolOptions(OptionSet& set, PoolOptions& options);
 void AddPromptOptions(OptionSet& set, PromptOptions& options);
 void AddSamplingOptions(OptionSet& set, SamplingOptions& options);
+// How a store is opened, without --store itself.
+void AddStoreTuningOptions(OptionSet& set, StoreOptions& options);
 // The handle is that of --store.
 OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options);
 void AddOutputOptions(OptionSet& set, OutputOptions& options);

@@ -100,7 +100,7 @@ void ReadFilesystem(const std::string& path, const SystemRoots& roots, Environme
     environment.mount_point = environment.mount_options = environment.fs_type;
   }
   struct statvfs space {};
-  if (::statvfs(path.c_str(), &space) == 0) {
+  if (::statvfs(NearestExisting(path).c_str(), &space) == 0) {
     environment.free_bytes = Value(uint64_t{space.f_bavail} * space.f_frsize);
   } else {
     environment.free_bytes = Absent<uint64_t>(fmt::format("statvfs {} failed", path));

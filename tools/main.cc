@@ -2,6 +2,7 @@
 // and an exit code.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -9,6 +10,7 @@
 #include "tools/command.h"
 #include "tools/command_line.h"
 #include "tools/exit_code.h"
+#include "tools/interrupt.h"
 #include "tools/version.h"
 
 namespace {
@@ -26,8 +28,11 @@ int Main(int argc, char** argv) {
   kvbed::AddGenerateCommand(line);
   kvbed::AddTokenizeCommand(line);
   kvbed::AddStoreCommands(line);
-  kvbed::AddBenchCommand(line);
-  kvbed::AddDoctorCommand(line);
+  // kvbed::AddBenchCommand(line);
+  // kvbed::AddDoctorCommand(line);
+  const kvbed::InterruptGuard guard;
+  // A reader that goes away (head, a dead parent) is an error of the write, not a death by signal.
+  std::signal(SIGPIPE, SIG_IGN);
   return line.Run(argc, argv);
 }
 
@@ -35,7 +40,9 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return Main(argc, argv);
+    const int exit_code = Main(argc, argv);
+    if (kvbed::Interrupted() && exit_code != kvbed::kExitOk) kvbed::DieInterrupted();
+    return exit_code;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "kvbed: out of memory: use a shorter context or a smaller model\n");
   } catch (const std::exception& error) {

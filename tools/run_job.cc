@@ -1,0 +1,452 @@
+#include "tools/run_job.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "offload/clock.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+#include "tools/restore_json.h"
+#include "tools/resumed_process.h"
+
+namespace kvbed {
+namespace {
+
+// Logits are kept whole up to this; beyond, differing steps are told by their digests alone.
+constexpr uint64_t kKeptLogitsBytesMax = uint64_t{512} << 20;
+
+constexpr const char* kOlderSnapshotName = "kvbed-inject-older-state";
+
+// One run. The steps are called in the order in which they stand here.
+class MainJob {
+ public:
+  explicit MainJob(const RunOptions& options) : options_(options) {}
+
+  Result<RunReport> Run() {
+    const uint64_t start_ns = MonotonicNs();
+    report_.header = {"kvbed-run/1", CommandLineOfThisProcess(), options_.sampling.seed, UnixNs()};
+    KVBED_RETURN_IF_ERROR(CheckOptions());
+    KVBED_RETURN_IF_ERROR(Load());
+    KVBED_RETURN_IF_ERROR(OpenForWriting());
+    KVBED_RETURN_IF_ERROR(RunCached());
+    KVBED_RETURN_IF_ERROR(RunControl());
+    KVBED_RETURN_IF_ERROR(DropAndDamage());
+    KVBED_RETURN_IF_ERROR(options_.fresh_process ? RestoreInFreshProcess() : RestoreHere());
+    KVBED_RETURN_IF_ERROR(MeasureDrift());
+    report_.huge_page_bytes = pool_->HugePageBytes();
+    report_.total_ns = MonotonicNs() - start_ns;
+    return std::move(report_);
+  }
+
+ private:
+  Status CheckOptions() {
+    decode_calls_ = options_.new_tokens - 1;
+    snapshot_call_ =
+        options_.snapshot_at.value_or(std::min(decode_calls_, options_.new_tokens / 2));
+    if (snapshot_call_ > decode_calls_) {
+      return Status::InvalidArgument(fmt::format("--snapshot-at {}: -n {} has only {} decode calls",
+                                                 snapshot_call_, options_.new_tokens,
+                                                 decode_calls_));
+    }
+    StoreOptions store = options_.store;
+    if (store.spec.empty()) {
+      KVBED_ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Create());
+      temporary_.emplace(std::move(folder));
+      store.spec = "slab:" + temporary_->path() + "/store";
+    }
+    KVBED_ASSIGN_OR_RETURN(store_name_, NameStore(store));
+    if (!store_name_.spec.snapshot.empty()) {
+      return Status::InvalidArgument("--store names a snapshot: give --name NAME and no #NAME");
+    }
+    const bool memory = store_name_.spec.kind == StoreKind::kMemory;
+    if (memory && options_.fresh_process) {
+      return Status::InvalidArgument(
+          "--fresh-process needs a store that another process can open, not memory:");
+    }
+    if (memory && options_.injection != Injection::kNone &&
+        options_.injection != Injection::kSkip) {
+      return Status::InvalidArgument(
+          "--inject damages a store's files, and memory: has none: give slab:DIR");
+    }
+    if (options_.injection == Injection::kSkip && options_.fresh_process) {
+      return Status::InvalidArgument("--inject skip works in the same process only");
+    }
+    return Status::Ok();
+  }
+
+  Status Load() {
+    // The control run's first decode call comes after all of the cached run's.
+    const uint64_t perturb = options_.perturb_control ? decode_calls_ + 1 : 0;
+    KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options_.model, perturb));
+    model_.emplace(std::move(model));
+    report_.load_ns = model_->load_ns;
+    report_.warnings = model_->files.warnings;
+    KVBED_ASSIGN_OR_RETURN(prompt_,
+                           ResolvePrompt(options_.prompt, model_->files, options_.sampling.seed));
+    report_.warnings.insert(report_.warnings.end(), prompt_.warnings.begin(),
+                            prompt_.warnings.end());
+    report_.prompt_text = prompt_.text;
+    report_.prompt = ViewTokens(prompt_.ids, model_->files);
+
+    const KvGeometry geometry = model_->engine.Geometry(options_.pool.block_tokens);
+    cached_tokens_end_ = prompt_.ids.size() + decode_calls_;
+    KVBED_ASSIGN_OR_RETURN(pool_, MakePool(geometry, options_.pool, cached_tokens_end_));
+    report_.pool_bytes = pool_->memory().size();
+    report_.model = DescribeModel(*model_, geometry);
+    report_.environment = model_->engine.environment();
+    return CheckStale(geometry);
+  }
+
+  // An earlier state of the tail block must exist to be put in its place.
+  Status CheckStale(const KvGeometry& geometry) const {
+    const uint64_t cached = prompt_.ids.size() + snapshot_call_;
+    const bool grows = snapshot_call_ > 0 && (cached - 1) % geometry.block_tokens != 0;
+    if (options_.injection != Injection::kStale || grows) return Status::Ok();
+    return Status::InvalidArgument(
+        fmt::format("--inject stale needs a tail block that a decode call has grown: {} tokens are "
+                    "cached at the "
+                    "snapshot, {} a block; choose another --snapshot-at or --block-tokens",
+                    cached, geometry.block_tokens));
+  }
+
+  Status OpenForWriting() {
+    const uint64_t record_bytes = pool_->geometry().record_bytes();
+    KVBED_ASSIGN_OR_RETURN(store_, OpenNamed(store_name_, StoreAccess::kCreate, record_bytes));
+    name_ = options_.name.empty() ? "run" : options_.name;
+    KVBED_RETURN_IF_ERROR(ValidateSnapshotName(name_));
+    if (options_.replace) return Status::Ok();
+    KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store_->ListManifests());
+    const auto taken = [&](const std::string& name) {
+      return std::any_of(snapshots.begin(), snapshots.end(),
+                         [&](const ManifestSummary& one) { return one.name == name; });
+    };
+    if (options_.name.empty()) {
+      for (int number = 2; taken(name_); ++number) name_ = fmt::format("run-{}", number);
+    }
+    if (!taken(name_)) return Status::Ok();
+    return Status::InvalidArgument(
+        fmt::format("{} has a snapshot {} already: choose another --name, or --replace it",
+                    options_.store.spec, name_));
+  }
+
+  SamplerState InitialSampler() const {
+    const SamplingOptions& sampling = options_.sampling;
+    return {sampling.temperature, sampling.top_p, sampling.top_k, sampling.seed, 0};
+  }
+
+  Status RunCached() {
+    KVBED_ASSIGN_OR_RETURN(Decoding cached,
+                           Decoding::Start(*model_, *pool_, InitialSampler(), kKeptLogitsBytesMax));
+    KVBED_RETURN_IF_ERROR(cached.Prefill(prompt_.ids));
+    if (options_.injection == Injection::kStale) {
+      KVBED_RETURN_IF_ERROR(cached.Decode(snapshot_call_ - 1, "decode"));
+      KVBED_RETURN_IF_ERROR(Snapshot(cached, kOlderSnapshotName).status());
+      KVBED_RETURN_IF_ERROR(cached.Decode(1, "decode"));
+    } else {
+      KVBED_RETURN_IF_ERROR(cached.Decode(snapshot_call_, "decode"));
+    }
+    snapshot_tokens_ = cached.sequence().cached_tokens();
+    KVBED_ASSIGN_OR_RETURN(const OffloadReport offload, Snapshot(cached, name_));
+    SnapshotReport snapshot;
+    snapshot.name = name_;
+    snapshot.kept = !temporary_.has_value();
+    StoreSpec spec = store_name_.spec;
+    spec.snapshot = name_;
+    snapshot.spec = spec.ToString();
+    snapshot.at_decode_call = snapshot_call_;
+    snapshot.tokens = snapshot_tokens_;
+    snapshot.offload = offload;
+    report_.snapshot = snapshot;
+
+    KVBED_RETURN_IF_ERROR(cached.Decode(decode_calls_ - snapshot_call_, "decode"));
+    image_ = KvImage::CopyOf(cached.sequence());
+    cached_trace_ = cached.trace();
+    cached_tokens_ = cached.tokens();
+    report_.growth = cached.growth();
+    report_.prefill_ns = cached.prefill_ns();
+    report_.decode_ns = cached.decode_ns();
+    const auto generated = std::span(cached_tokens_).subspan(prompt_.ids.size());
+    report_.generated = ViewTokens(generated, model_->files);
+    report_.generated_text = DecodeText(generated, model_->files);
+    return Status::Ok();
+  }
+
+  Result<OffloadReport> Snapshot(Decoding& decoding, const std::string& name) {
+    if (Interrupted()) return InterruptedStatus();
+    KVBED_ASSIGN_OR_RETURN(StoreChannel channel,
+                           store_->OpenChannel({store_name_.settings.iodepth, pool_->memory()}));
+    Manifest manifest = decoding.Describe(name);
+    OffloadOptions offload;
+    offload.mode =
+        options_.replace || name == kOlderSnapshotName ? CommitMode::kReplace : CommitMode::kNew;
+    offload.sync = store_name_.settings.sync == SyncMode::kFull;
+    auto report = Offload(*store_, channel, decoding.sequence(), manifest, offload);
+    report_.store = store_->info();
+    return report;
+  }
+
+  Status RunControl() {
+    KVBED_ASSIGN_OR_RETURN(Decoding control, Decoding::Start(*model_, *pool_, InitialSampler(), 0));
+    KVBED_RETURN_IF_ERROR(control.Prefill(prompt_.ids));
+    KVBED_RETURN_IF_ERROR(control.Decode(decode_calls_, "control run"));
+    report_.control = JudgeControl(image_.Compare(control.sequence()),
+                                   image_.ComparedBytesFor(cached_tokens_end_),
+                                   CompareTraces(cached_trace_, 0, control.trace()));
+    return Status::Ok();
+  }
+
+  // From here on the stored snapshot is all that is left of the cache, besides the image to compare
+  // with.
+  Status DropAndDamage() {
+    pool_->PoisonAll();
+    KVBED_CHECK(pool_->free_records() == pool_->records());
+    KVBED_RETURN_IF_ERROR(Damage());
+    const bool memory = store_name_.spec.kind == StoreKind::kMemory;
+    // A file store is closed, so that the restore has nothing but its files to go by.
+    if (!memory) store_.reset();
+    if (!options_.before_restore.empty()) KVBED_RETURN_IF_ERROR(RunCommand());
+    if (!memory && !options_.fresh_process) {
+      KVBED_ASSIGN_OR_RETURN(
+          store_, OpenNamed(store_name_, StoreAccess::kRead, pool_->geometry().record_bytes()));
+    }
+    return Status::Ok();
+  }
+
+  Status Damage() {
+    if (options_.injection == Injection::kNone) return Status::Ok();
+    KVBED_ASSIGN_OR_RETURN(const Manifest manifest, store_->ReadManifest(name_));
+    std::vector<RecordLocation> locations;
+    InjectionTarget target;
+    target.seed = options_.sampling.seed;
+    if (options_.injection == Injection::kSkip) {
+      locations.resize(manifest.blocks.size());
+    } else {
+      for (const ManifestBlock& block : manifest.blocks) {
+        KVBED_ASSIGN_OR_RETURN(RecordLocation location, store_->Locate(block.id, block.place));
+        locations.push_back(std::move(location));
+      }
+    }
+    if (options_.injection == Injection::kStale) {
+      KVBED_ASSIGN_OR_RETURN(const Manifest older, store_->ReadManifest(kOlderSnapshotName));
+      KVBED_ASSIGN_OR_RETURN(target.older_tail,
+                             store_->Locate(older.blocks.back().id, older.blocks.back().place));
+    }
+    target.blocks = locations;
+    KVBED_ASSIGN_OR_RETURN(report_.injected, InjectDamage(options_.injection, target));
+    if (options_.injection == Injection::kStale) return store_->RemoveManifest(kOlderSnapshotName);
+    return Status::Ok();
+  }
+
+  Status RunCommand() const {
+    const int status = std::system(options_.before_restore.c_str());
+    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status::Ok();
+    return Status::IoError(
+        fmt::format("--before-restore: the command failed: {}", options_.before_restore));
+  }
+
+  Status RestoreHere() {
+    KVBED_ASSIGN_OR_RETURN(const Manifest manifest, store_->ReadManifest(name_));
+    Sequence sequence(*pool_,
+                      {manifest.model.Fingerprint(), manifest.rope_identity, manifest.sequence_id});
+    RestoreSummary summary;
+    summary.pid = ::getpid();
+    {
+      KVBED_ASSIGN_OR_RETURN(StoreChannel channel,
+                             store_->OpenChannel({store_name_.settings.iodepth, pool_->memory()}));
+      RestoreOptions restore;
+      restore.skip_copy = options_.injection == Injection::kSkip;
+      KVBED_ASSIGN_OR_RETURN(summary.restore,
+                             Restore(*store_, channel, manifest, sequence, restore));
+    }
+    report_.store = store_->info();
+    const uint64_t prefilled_before = model_->engine.counters().prefill_tokens;
+    KVBED_ASSIGN_OR_RETURN(Decoding resumed, Decoding::Resume(*model_, std::move(sequence),
+                                                              manifest, kKeptLogitsBytesMax));
+    KvComparison kv;
+    if (!summary.restore.whole() && options_.on_miss == OnMiss::kRecompute) {
+      KVBED_RETURN_IF_ERROR(resumed.RecomputeLost());
+      summary.recomputed = true;
+    }
+    const bool goes_on = summary.restore.whole() || summary.recomputed;
+    if (goes_on) {
+      kv.Merge(image_.Compare(resumed.sequence()));
+      KVBED_RETURN_IF_ERROR(resumed.Decode(decode_calls_ - snapshot_call_, "resume"));
+      kv.Merge(image_.Compare(resumed.sequence()));
+    }
+    summary.prefill_tokens_after_restore =
+        model_->engine.counters().prefill_tokens - prefilled_before;
+    report_.restore = std::move(summary);
+    Judge(kv, goes_on ? &resumed.trace() : nullptr, model_->engine.environment());
+    return Status::Ok();
+  }
+
+  std::vector<std::string> FreshProcessArguments() const {
+    const NumericEnvironment environment = model_->engine.environment();
+    StoreSpec spec = store_name_.spec;
+    spec.snapshot = name_;
+    std::vector<std::string> arguments{
+        "resume",
+        "--model",
+        options_.model.model,
+        "--store",
+        spec.ToString(),
+        "--iodepth",
+        std::to_string(store_name_.settings.iodepth),
+        "--ioengine",
+        std::string(IoEngineName(store_name_.settings.ioengine)),
+        "--direct",
+        std::string(DirectModeName(store_name_.settings.direct)),
+        "--kernels",
+        options_.model.kernels,
+        "--threads",
+        std::to_string(environment.threads),
+        "--prefill-chunk",
+        std::to_string(environment.prefill_chunk),
+        "--new-tokens",
+        std::to_string(decode_calls_ - snapshot_call_),
+    };
+    if (options_.on_miss == OnMiss::kRecompute) {
+      arguments.insert(arguments.end(), {"--on-miss", "recompute"});
+    }
+    return arguments;
+  }
+
+  Status RestoreInFreshProcess() {
+    KvComparison kv;
+    LogitsTrace trace(kKeptLogitsBytesMax);
+    std::optional<RestoreSummary> summary;
+    NumericEnvironment environment;
+    ResumeReceiver receiver;
+    receiver.on_block = [&](ResumeStage stage, uint64_t block, Bytes payload) {
+      const uint64_t tokens =
+          stage == ResumeStage::kRestorePoint ? snapshot_tokens_ : cached_tokens_end_;
+      if (block < image_.geometry().BlocksFor(tokens)) {
+        kv.Merge(image_.CompareBlock(block, payload, tokens));
+      }
+    };
+    receiver.on_step = [&](std::span<const float> logits, int32_t picked) {
+      trace.Append(logits, picked);
+    };
+    receiver.on_summary = [&](const Json& json) -> Status {
+      KVBED_ASSIGN_OR_RETURN(RestoreSummary parsed, RestoreSummaryFromJson(json));
+      KVBED_ASSIGN_OR_RETURN(environment, EnvironmentFromJson(json));
+      summary = std::move(parsed);
+      return Status::Ok();
+    };
+    KVBED_ASSIGN_OR_RETURN(const ResumedProcess process,
+                           RunResumedProcess(FreshProcessArguments(), receiver));
+    if (Interrupted()) return InterruptedStatus();
+    if (!summary) {
+      return Status::IoError(fmt::format(
+          "the fresh process (pid {}) restored nothing: it ended with exit code {}, its "
+          "message stands above",
+          process.pid, process.exit_code));
+    }
+    summary->pid = process.pid;
+    summary->fresh_process = true;
+    const bool goes_on = summary->restore.whole() || summary->recomputed;
+    report_.restore = std::move(summary);
+    Judge(kv, goes_on ? &trace : nullptr, environment);
+    return Status::Ok();
+  }
+
+  // `trace` is null when the run stopped at the restore.
+  void Judge(const KvComparison& kv, const LogitsTrace* trace,
+             const NumericEnvironment& environment) {
+    report_.bytes = JudgeBytes(
+        report_.restore->restore, kv,
+        image_.ComparedBytesFor(snapshot_tokens_) + image_.ComparedBytesFor(cached_tokens_end_));
+    if (trace == nullptr) {
+      LogitsVerdict logits;
+      logits.reason = "the restore failed, so nothing was resumed";
+      TokensVerdict tokens;
+      tokens.reason = logits.reason;
+      report_.logits = logits;
+      report_.tokens = tokens;
+      return;
+    }
+    const TraceComparison steps = CompareTraces(cached_trace_, snapshot_call_ + 1, *trace);
+    report_.logits = JudgeLogits(steps, StepCounts::kMustAgree, report_.environment, environment);
+    report_.tokens = JudgeTokens(steps, StepCounts::kMustAgree, report_.environment, environment);
+    std::vector<TokenId> resumed;
+    for (const LogitsStep& step : trace->StepsFrom(0)) resumed.push_back(step.token);
+    report_.resumed = ViewTokens(resumed, model_->files);
+    report_.resumed_text = DecodeText(resumed, model_->files);
+  }
+
+  Status MeasureDrift() {
+    if (options_.no_drift) {
+      report_.drift_skipped = "--no-drift";
+      return Status::Ok();
+    }
+    if (report_.restore && !report_.restore->restore.whole()) {
+      report_.drift_skipped = "the restore failed, and drift is no help in finding out why";
+      return Status::Ok();
+    }
+    const uint64_t start_ns = MonotonicNs();
+    Sequence sequence(*pool_,
+                      {model_->digests.Fingerprint(), model_->engine.rope_identity(), RandomId()});
+    DriftReport drift;
+    drift.kernels = report_.environment.kernel_set;
+    // The logits at position p pick token p + 1; step 0 of the trace stands at the last prompt
+    // token.
+    const uint64_t first = prompt_.ids.size() - 1;
+    const auto on_logits = [&](uint64_t position, std::span<const float> logits) {
+      const std::span<const float> cached = cached_trace_.logits(position - first);
+      if (cached.empty()) return;
+      ++drift.positions;
+      const auto flip = FindFlip(position, cached, logits, model_->engine.dtype());
+      if (!flip) return;
+      drift.flips.push_back(*flip);
+      drift.cached_texts.push_back(TextOf(flip->cached_id));
+      drift.recomputed_texts.push_back(TextOf(flip->recomputed_id));
+    };
+    const auto tokens = std::span(cached_tokens_).first(cached_tokens_end_);
+    KVBED_RETURN_IF_ERROR(model_->engine.Recompute(sequence, tokens, first, on_logits));
+    KVBED_ASSIGN_OR_RETURN(drift.kv, MeasureKvDrift(image_.view(), KvView::Of(sequence),
+                                                    cached_tokens_end_, prompt_.ids.size()));
+    report_.drift = std::move(drift);
+    report_.drift_ns = MonotonicNs() - start_ns;
+    return Status::Ok();
+  }
+
+  std::string TextOf(TokenId id) const {
+    return model_->files.tokenizer ? model_->files.tokenizer->TokenText(id) : std::string();
+  }
+
+  const RunOptions& options_;
+  RunReport report_;
+  uint64_t decode_calls_ = 0;
+  uint64_t snapshot_call_ = 0;
+  uint64_t snapshot_tokens_ = 0;              // cached at the snapshot
+  uint64_t cached_tokens_end_ = 0;            // cached at the end of the run
+  std::optional<TemporaryFolder> temporary_;  // outlives the store in it
+  NamedStore store_name_;
+  std::string name_;
+  std::optional<LoadedModel> model_;
+  Prompt prompt_;
+  std::unique_ptr<BlockPool> pool_;
+  std::unique_ptr<BlockStore> store_;
+  KvImage image_;                       // of the cached run, at its end
+  LogitsTrace cached_trace_;            // set by the cached run
+  std::vector<TokenId> cached_tokens_;  // the last one pending
+};
+
+}  // namespace
+
+Result<OnMiss> ParseOnMiss(const std::string& text) {
+  if (text == "stop") return OnMiss::kStop;
+  if (text == "recompute") return OnMiss::kRecompute;
+  return Status::InvalidArgument(
+      fmt::format("--on-miss takes one of stop, recompute, not '{}'", text));
+}
+
+Result<RunReport> RunMainJob(const RunOptions& options) { return MainJob(options).Run(); }
+
+}  // namespace kvbed

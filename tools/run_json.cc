@@ -1,0 +1,201 @@
+// kvbed-run/1, as run, snapshot and resume write it.
+#include <nlohmann/json.hpp>
+
+#include "tools/rates.h"
+#include "tools/restore_json.h"
+#include "tools/run_report.h"
+
+namespace kvbed {
+namespace {
+
+Json Ids(const std::vector<TokenView>& tokens) {
+  Json ids = Json::array();
+  for (const TokenView& token : tokens) ids.push_back(token.id);
+  return ids;
+}
+
+Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json SnapshotJson(const SnapshotReport& snapshot) {
+  const OffloadReport& offload = snapshot.offload;
+  Json out;
+  out["name"] = snapshot.name;
+  out["spec"] = snapshot.spec;
+  out["kept"] = snapshot.kept;
+  out["at_decode_call"] = snapshot.at_decode_call;
+  out["tokens"] = snapshot.tokens;
+  out["blocks"] = offload.blocks;
+  out["blocks_written"] = offload.blocks_written;
+  out["kv_bytes"] = offload.kv_bytes;
+  out["stored_bytes"] = offload.stored_bytes;
+  out["written_bytes"] = offload.written_bytes;
+  out["hash_ns"] = offload.hash_ns;
+  out["d0_ns"] = offload.d0_ns;
+  if (offload.d1_ns > 0) {
+    out["d1_ns"] = offload.d1_ns;
+  } else {
+    SetNull(out, "d1_ns", "sync=none: nobody waited for the data");
+  }
+  out["d2_ns"] = offload.d2_ns;
+  const uint64_t headline_ns = offload.d1_ns > 0 ? offload.d1_ns : offload.d0_ns;
+  SetOrReason(out, "gb_per_s", GbPerS(offload.written_bytes, headline_ns), "nothing was written");
+  // Every written record counts as full but the last, which the tail fills in part.
+  const bool all_written = offload.blocks_written == offload.blocks;
+  SetOrReason(out, "kv_gb_per_s",
+              all_written ? GbPerS(offload.kv_bytes, headline_ns) : std::nullopt,
+              "only the changed blocks were written");
+  return out;
+}
+
+template <class Verdict>
+Json VerdictJson(const Verdict& verdict) {
+  Json out;
+  out["status"] = std::string(VerdictStatusName(verdict.status));
+  out["steps"] = verdict.steps;
+  out["differing_steps"] = verdict.differing_steps;
+  out["first_differing_step"] =
+      verdict.first_differing_step ? Json(*verdict.first_differing_step) : Json();
+  out["reason"] = TextOrNull(verdict.reason);
+  return out;
+}
+
+Json VerdictsJson(const RunReport& report) {
+  Json out;
+  if (report.control) {
+    out["control"] = {{"status", std::string(VerdictStatusName(report.control->status))},
+                      {"reason", TextOrNull(report.control->reason)}};
+  } else {
+    SetNull(out, "control", "only `run` makes two cached runs");
+  }
+  if (report.bytes) {
+    Json bytes;
+    bytes["status"] = std::string(VerdictStatusName(report.bytes->status));
+    bytes["compared_bytes"] = report.bytes->compared_bytes;
+    bytes["differing_bits"] = report.bytes->differing_bits;
+    bytes["findings"] = Json::array();
+    for (const Finding& finding : report.bytes->findings) {
+      bytes["findings"].push_back(FindingJson(finding));
+    }
+    bytes["reason"] = TextOrNull(report.bytes->reason);
+    out["bytes"] = std::move(bytes);
+  }
+  if (report.logits) {
+    out["logits"] = VerdictJson(*report.logits);
+    SetOrReason(out["logits"], "differing_bits", report.logits->differing_bits,
+                "logits were compared by their digests");
+  }
+  if (report.tokens) out["tokens"] = VerdictJson(*report.tokens);
+  return out;
+}
+
+Json FlipJson(const DriftReport& drift, size_t index) {
+  const TokenFlip& flip = drift.flips[index];
+  Json out;
+  out["position"] = flip.position;
+  out["cached_id"] = flip.cached_id;
+  out["cached_text"] = drift.cached_texts[index];
+  out["cached_logit"] = flip.cached_logit;
+  out["cached_logit_of_recomputed_id"] = flip.cached_logit_of_recomputed_id;
+  out["recomputed_id"] = flip.recomputed_id;
+  out["recomputed_text"] = drift.recomputed_texts[index];
+  out["recomputed_logit"] = flip.recomputed_logit;
+  out["recomputed_logit_of_cached_id"] = flip.recomputed_logit_of_cached_id;
+  SetOrReason(out, "top2_gap", flip.top2_gap, "a logit is not finite");
+  SetOrReason(out, "gap_steps", flip.gap_steps, "a logit is not finite");
+  return out;
+}
+
+Json DriftPartJson(const DriftPart& part) {
+  return {{"elements", part.elements},
+          {"identical", part.identical},
+          {"identical_pct", part.identical_pct()},
+          {"max_abs", part.max_abs},
+          {"max_ulp", part.max_ulp},
+          {"non_finite", part.non_finite}};
+}
+
+Json DriftJson(const RunReport& report) {
+  Json out;
+  out["status"] = report.drift ? "measured" : "skipped";
+  if (!report.drift) {
+    out["reason"] = report.drift_skipped;
+    return out;
+  }
+  const DriftReport& drift = *report.drift;
+  const DriftPart total = drift.kv.total();
+  out["kernels"] = drift.kernels;
+  out["identical_pct"] = total.identical_pct();
+  out["elements"] = total.elements;
+  out["identical"] = total.identical;
+  out["max_abs"] = total.max_abs;
+  out["max_abs_decode"] = drift.kv.decode().max_abs;
+  out["max_ulp"] = total.max_ulp;
+  out["k_abs_max"] = drift.kv.k_abs_max;
+  out["first_layer"] = drift.kv.first_layer ? Json(*drift.kv.first_layer) : Json();
+  out["prompt_positions"] = DriftPartJson(drift.kv.prompt());
+  out["decode_positions"] = DriftPartJson(drift.kv.decode());
+  out["layers"] = Json::array();
+  for (const LayerDrift& layer : drift.kv.layers) {
+    out["layers"].push_back({{"layer", layer.layer},
+                             {"k_identical_pct", layer.k().identical_pct()},
+                             {"v_identical_pct", layer.v().identical_pct()},
+                             {"k_max_abs", layer.k().max_abs},
+                             {"v_max_abs", layer.v().max_abs},
+                             {"k_max_ulp", layer.k().max_ulp},
+                             {"v_max_ulp", layer.v().max_ulp}});
+  }
+  out["flips"] = Json::array();
+  for (size_t i = 0; i < drift.flips.size(); ++i) out["flips"].push_back(FlipJson(drift, i));
+  out["positions_compared"] = drift.positions;
+  out["tokens_match"] = drift.flips.empty();
+  return out;
+}
+
+}  // namespace
+
+Json RunJson(const RunReport& report) {
+  Json out = MakeResult(report.header);
+  out["model"] = ModelJson(report.model);
+  out["numeric_environment"] = NumericEnvironmentJson(report.environment);
+  if (report.store) out["store"] = StoreJson(*report.store, report.huge_page_bytes);
+  out["warnings"] = report.warnings;
+  if (!report.prompt.empty()) {
+    out["prompt"] = {{"text", report.prompt_text ? Json(*report.prompt_text) : Json()},
+                     {"ids", Ids(report.prompt)},
+                     {"tokens", report.prompt.size()}};
+  }
+  if (!report.generated.empty()) {
+    out["generated"] = {{"ids", Ids(report.generated)},
+                        {"text", TextOrNull(report.generated_text)}};
+  }
+  if (report.restore) {
+    out["resumed"] = {{"ids", Ids(report.resumed)}, {"text", TextOrNull(report.resumed_text)}};
+  }
+  if (!report.growth.empty()) {
+    out["kv_progression"] = Json::array();
+    for (const CacheGrowth& one : report.growth) {
+      out["kv_progression"].push_back({one.before, one.after, one.decode ? "decode" : "prefill"});
+    }
+  }
+  if (report.snapshot) out["snapshot"] = SnapshotJson(*report.snapshot);
+  if (!report.injected.empty()) out["injected"] = report.injected;
+  if (report.restore) out["restore"] = RestoreJson(*report.restore);
+  if (report.saved) out["saved"] = SnapshotJson(*report.saved);
+  if (report.bytes || report.control) out["verdict"] = VerdictsJson(report);
+  if (report.drift || !report.drift_skipped.empty()) out["drift"] = DriftJson(report);
+  out["timings"] = {{"load_ns", report.load_ns},
+                    {"prefill_ns", report.prefill_ns},
+                    {"decode_ns", report.decode_ns},
+                    {"drift_ns", report.drift_ns},
+                    {"total_ns", report.total_ns}};
+  if (ExitCodeOf(report) != 0) {
+    AddFailure(out, report.bytes && !report.bytes->reason.empty() ? report.bytes->reason
+                                                                  : "a verdict is not \"equal\"");
+    if (report.bytes && !report.bytes->findings.empty()) {
+      AddReason(out, report.bytes->findings.front().message);
+    }
+  }
+  return out;
+}
+
+}  // namespace kvbed

@@ -1,0 +1,328 @@
+// The text report of run, snapshot and resume: short, and for people who run storage, not models.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tools/rates.h"
+#include "tools/run_report.h"
+#include "tools/store_access.h"
+
+namespace kvbed {
+namespace {
+
+constexpr size_t kShownTokens = 12;
+constexpr size_t kShownFindings = 5;
+constexpr size_t kShownFlips = 5;
+
+// Lines of "label     text", the label only on the first line of its section.
+class Page {
+ public:
+  template <class... Arguments>
+  void Line(std::string_view label, fmt::format_string<Arguments...> format,
+            Arguments&&... arguments) {
+    text_ += fmt::format("{:<11} {}\n", label,
+                         fmt::format(format, std::forward<Arguments>(arguments)...));
+  }
+  void Blank() { text_ += "\n"; }
+  void Raw(std::string_view text) { text_ += text; }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+std::string Thousands(uint64_t value) {
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string Count(uint64_t value, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", Thousands(value), value == 1 ? one : many);
+}
+
+std::string Duration(uint64_t ns) {
+  const double seconds = static_cast<double>(ns) / 1e9;
+  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.2f} ms", seconds * 1e3)
+                         : fmt::format("{:.0f} us", seconds * 1e6);
+}
+
+std::string Rate(uint64_t bytes, uint64_t ns) {
+  const auto rate = GbPerS(bytes, ns);
+  return rate ? fmt::format("{:.3f} GB/s", *rate) : "nothing moved";
+}
+
+// The first tokens with their ids, and how many more there are.
+std::string TokenList(const std::vector<TokenView>& tokens) {
+  std::string text;
+  for (size_t i = 0; i < std::min(tokens.size(), kShownTokens); ++i) {
+    const TokenView& token = tokens[i];
+    text += token.text.empty() ? fmt::format("{} ", token.id)
+                               : fmt::format("\"{}\" {}  ", token.text, token.id);
+  }
+  if (tokens.size() > kShownTokens)
+    text += fmt::format("... {} more", tokens.size() - kShownTokens);
+  while (text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
+std::string OneLine(const std::string& text) {
+  std::string line;
+  for (char c : text) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (static_cast<unsigned char>(c) >= 0x20) {
+      line += c;
+    }
+  }
+  return line;
+}
+
+// "0 -> 5 prefill, 5 -> 6 decode 1, ..., 14 -> 15 decode 10"
+std::string GrowthLine(const std::vector<CacheGrowth>& growth) {
+  std::string text;
+  uint64_t decode = 0;
+  for (size_t i = 0; i < growth.size(); ++i) {
+    const CacheGrowth& one = growth[i];
+    if (one.decode) ++decode;
+    if (i >= 3 && i + 1 < growth.size()) {
+      if (i == 3) text += "..., ";
+      continue;
+    }
+    text += fmt::format("{} -> {} {}", one.before, one.after,
+                        one.decode ? fmt::format("decode {}", decode) : "prefill");
+    if (i + 1 < growth.size()) text += ", ";
+  }
+  return text;
+}
+
+void WriteModel(Page& page, const RunReport& report) {
+  const ModelConfig& config = report.model.config;
+  const KvGeometry& geometry = report.model.geometry;
+  page.Line("Model", "{}, {}: {} layers, {} KV heads, head dim {}; {} kernels, {} threads",
+            report.model.name, DTypeName(geometry.dtype), config.layers, config.kv_heads,
+            config.head_dim, report.environment.kernel_set, report.environment.threads);
+  for (const std::string& warning : report.warnings) page.Line("", "note: {}", warning);
+}
+
+void WriteTokens(Page& page, const RunReport& report) {
+  const KvGeometry& geometry = report.model.geometry;
+  if (!report.prompt.empty()) {
+    page.Line("Prompt", "{}: {}", Count(report.prompt.size(), "token", "tokens"),
+              TokenList(report.prompt));
+  }
+  if (!report.generated.empty()) {
+    page.Line("Generated", "{}: {}", Count(report.generated.size(), "token", "tokens"),
+              report.generated_text.empty() ? TokenList(report.generated)
+                                            : OneLine(report.generated_text));
+  }
+  if (!report.growth.empty()) page.Line("KV cache", "{}", GrowthLine(report.growth));
+  const uint64_t measured = geometry.payload_bytes() / geometry.block_tokens;
+  page.Line(report.growth.empty() ? "KV cache" : "",
+            "{} bytes per token in the pool; formula 2 x {} layers x {} KV heads x {} dims x {} "
+            "bytes = {}",
+            Thousands(measured), geometry.layers, geometry.kv_heads, geometry.head_dim,
+            geometry.element_bytes(),
+            Thousands(KvBytesPerToken(report.model.config, geometry.element_bytes())));
+}
+
+void WriteSnapshot(Page& page, const SnapshotReport& snapshot, const RunReport& report,
+                   std::string_view label) {
+  const OffloadReport& offload = snapshot.offload;
+  page.Line(label, "{}: {} cached, after decode call {}; {} of {} bytes, {} written",
+            snapshot.kept ? snapshot.name : "temporary", Count(snapshot.tokens, "token", "tokens"),
+            snapshot.at_decode_call, Count(offload.blocks, "record", "records"),
+            Thousands(report.model.geometry.record_bytes()), offload.blocks_written);
+  page.Line("", "written (D0) {}; durable (D1) {} = {}; published (D2) {}", Duration(offload.d0_ns),
+            offload.d1_ns == 0 ? "not waited for" : Duration(offload.d1_ns),
+            Rate(offload.written_bytes, offload.d1_ns == 0 ? offload.d0_ns : offload.d1_ns),
+            Duration(offload.d2_ns));
+  if (snapshot.kept) {
+    page.Line("", "kept: kvbed resume -m MODEL --store '{}'", snapshot.spec);
+  }
+}
+
+void WriteStore(Page& page, const RunReport& report) {
+  const StoreInfo& store = *report.store;
+  const bool temporary = report.snapshot && !report.snapshot->kept;
+  page.Line("Store", "{}{}", store.spec, temporary ? " (removed at the end)" : "");
+  page.Line("", "{}", DescribeIo(store));
+  if (!store.ioengine_reason.empty()) page.Line("", "not io_uring: {}", store.ioengine_reason);
+  if (!store.direct_reason.empty()) page.Line("", "not direct: {}", store.direct_reason);
+  if (!store.registered_buffers_reason.empty()) {
+    page.Line("", "buffers not registered: {}", store.registered_buffers_reason);
+  }
+  page.Line("", "pool {} bytes, {} of them on huge pages", Thousands(report.pool_bytes),
+            Thousands(std::min(report.huge_page_bytes, report.pool_bytes)));
+}
+
+void WriteRestore(Page& page, const RunReport& report) {
+  const RestoreSummary& summary = *report.restore;
+  const RestoreReport& restore = summary.restore;
+  page.Line("Restore", "in {} (pid {}): {} of {} verified",
+            summary.fresh_process ? "a fresh process" : "this process", summary.pid,
+            restore.blocks_restored, Count(restore.blocks, "record", "records"));
+  page.Line("", "{} = {}; reading {}, hashing {}, of which {} while reading",
+            Duration(restore.wall_ns), Rate(restore.stored_bytes, restore.wall_ns),
+            Duration(restore.read_ns), Duration(restore.verify_ns), Duration(restore.overlap_ns));
+  page.Line("", "{} prefilled after the restore{}",
+            Count(summary.prefill_tokens_after_restore, "token", "tokens"),
+            summary.recomputed ? ": the lost part of the cache was recomputed (--on-miss)" : "");
+  if (!report.resumed.empty()) {
+    page.Line(
+        "Resumed", "{}: {}", Count(report.resumed.size(), "token", "tokens"),
+        report.resumed_text.empty() ? TokenList(report.resumed) : OneLine(report.resumed_text));
+  }
+}
+
+void WriteFinding(Page& page, const Finding& finding) {
+  page.Line("", "FINDING   {}: tokens {} to {}: {}", CheckName(finding.check),
+            finding.first_token.value_or(0),
+            finding.first_token.value_or(0) + finding.token_count.value_or(1) - 1, finding.message);
+  page.Line("", "          expected {}, found {}{}{}", finding.expected, finding.actual,
+            finding.damage ? fmt::format("; damage: {}", DamageName(*finding.damage)) : "",
+            finding.reread ? fmt::format("; read again: {}", RereadName(*finding.reread)) : "");
+  if (!finding.place.empty()) page.Line("", "          in {}", finding.place);
+}
+
+void WriteFindings(Page& page, const RunReport& report) {
+  const auto& findings = report.bytes->findings;
+  for (size_t i = 0; i < std::min(findings.size(), kShownFindings); ++i) {
+    WriteFinding(page, findings[i]);
+  }
+  if (findings.size() > kShownFindings) {
+    page.Line("", "          and {} more findings (all in --json)",
+              findings.size() - kShownFindings);
+  }
+  if (!report.restore) return;
+  for (const FailedRead& read : report.restore->restore.failed_reads) {
+    page.Line("", "UNREAD    block {}: {}", read.block, read.status.message());
+  }
+}
+
+std::string Headline(const RunReport& report) {
+  if (report.control && report.control->status == VerdictStatus::kDiffers) {
+    return "NO VERDICT: two cached runs differ from each other, so there is nothing to compare "
+           "with";
+  }
+  switch (report.bytes->status) {
+    case VerdictStatus::kEqual:
+      if ((report.logits && report.logits->status == VerdictStatus::kDiffers) ||
+          (report.tokens && report.tokens->status == VerdictStatus::kDiffers)) {
+        return "FAIL: the restored bytes are right, but the resumed run differs from the cached "
+               "run";
+      }
+      return "EQUAL: what was restored is, bit for bit, what was in memory";
+    case VerdictStatus::kDiffers: return "FAIL: what was restored is not what was in memory";
+    case VerdictStatus::kNotAssessable: break;
+  }
+  return fmt::format("NO VERDICT: {}", report.bytes->reason);
+}
+
+void WriteVerdict(Page& page, const RunReport& report) {
+  page.Line("BYTES", "{}", Headline(report));
+  if (report.control) {
+    page.Line("", "control   {}",
+              report.control->status == VerdictStatus::kEqual
+                  ? "two cached runs are equal, bit for bit"
+                  : report.control->reason);
+  }
+  const BytesVerdict& bytes = *report.bytes;
+  page.Line("", "KV        {} compared, {} differ{}", Count(bytes.compared_bytes, "byte", "bytes"),
+            Count(bytes.differing_bits, "bit", "bits"),
+            bytes.reason.empty() ? "" : fmt::format(" ({})", bytes.reason));
+  if (report.logits) {
+    const LogitsVerdict& logits = *report.logits;
+    if (logits.status == VerdictStatus::kNotAssessable) {
+      page.Line("", "logits    not assessable: {}", logits.reason);
+    } else {
+      page.Line("", "logits    {}, {} of them differ{}", Count(logits.steps, "step", "steps"),
+                logits.differing_steps,
+                logits.differing_bits ? fmt::format(" in {} bits", *logits.differing_bits) : "");
+    }
+  }
+  if (report.tokens) {
+    const TokensVerdict& tokens = *report.tokens;
+    if (tokens.status == VerdictStatus::kNotAssessable) {
+      page.Line("", "tokens    not assessable: {}", tokens.reason);
+    } else {
+      page.Line("", "tokens    {} of {} equal", tokens.steps - tokens.differing_steps,
+                tokens.steps);
+    }
+  }
+  WriteFindings(page, report);
+}
+
+void WriteDrift(Page& page, const RunReport& report) {
+  page.Blank();
+  if (!report.drift) {
+    page.Line("DRIFT", "not measured: {}", report.drift_skipped);
+    return;
+  }
+  const DriftReport& drift = *report.drift;
+  const DriftPart total = drift.kv.total();
+  page.Line("DRIFT",
+            "no part of the verdict: what a cache that is computed again, in one call and");
+  page.Line("", "without the snapshot, differs by from the cached one. It is rounding: sums are");
+  page.Line("", "taken in another order, so the last bits differ. It is not corruption.");
+  page.Line("", "KV        {:.2f} % of {} elements identical; largest difference {:.3g}",
+            total.identical_pct(), Thousands(total.elements), total.max_abs);
+  page.Line("", "          (largest |K| {:.3g}){}", drift.kv.k_abs_max,
+            drift.kv.first_layer
+                ? fmt::format("; first layer that differs: {}", *drift.kv.first_layer)
+                : "");
+  if (drift.flips.empty()) {
+    page.Line("", "tokens    the recomputed cache picks the same {} tokens", drift.positions);
+    return;
+  }
+  page.Line("", "tokens    {} of {} picks would be another token", drift.flips.size(),
+            drift.positions);
+  for (size_t i = 0; i < std::min(drift.flips.size(), kShownFlips); ++i) {
+    const TokenFlip& flip = drift.flips[i];
+    page.Line("", "          position {}: \"{}\" ({}) instead of \"{}\" ({}){}", flip.position,
+              drift.recomputed_texts[i], flip.recomputed_id, drift.cached_texts[i], flip.cached_id,
+              flip.top2_gap
+                  ? fmt::format(", which were {:.3g} apart ({:.3g} steps of {})", *flip.top2_gap,
+                                flip.gap_steps.value_or(0), DTypeName(report.model.geometry.dtype))
+                  : "");
+  }
+}
+
+void WriteTimings(Page& page, const RunReport& report) {
+  const uint64_t decode_ns =
+      std::accumulate(report.decode_ns.begin(), report.decode_ns.end(), uint64_t{0});
+  std::string text = fmt::format("load {}", Duration(report.load_ns));
+  if (report.prefill_ns > 0) text += fmt::format(", prefill {}", Duration(report.prefill_ns));
+  if (!report.decode_ns.empty()) {
+    text += fmt::format(", decode {} a token", Duration(decode_ns / report.decode_ns.size()));
+  }
+  page.Line("Times", "{}, in all {}", text, Duration(report.total_ns));
+}
+
+}  // namespace
+
+std::string RunText(const RunReport& report) {
+  Page page;
+  WriteModel(page, report);
+  WriteTokens(page, report);
+  if (report.snapshot) WriteSnapshot(page, *report.snapshot, report, "Snapshot");
+  if (report.store) WriteStore(page, report);
+  if (!report.injected.empty()) page.Line("Injected", "{}", report.injected);
+  if (report.restore) WriteRestore(page, report);
+  if (report.saved) WriteSnapshot(page, *report.saved, report, "Saved");
+  WriteTimings(page, report);
+  if (report.bytes) {
+    page.Blank();
+    WriteVerdict(page, report);
+  }
+  if (report.drift || !report.drift_skipped.empty()) WriteDrift(page, report);
+  return page.Take();
+}
+
+}  // namespace kvbed

@@ -1,0 +1,176 @@
+// kvbed snapshot: prefill and decode, commit a snapshot, and write down what a resume must give.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "offload/clock.h"
+#include "tools/command.h"
+#include "tools/command_line.h"
+#include "tools/environment.h"
+#include "tools/exit_code.h"
+#include "tools/option_values.h"
+#include "tools/output.h"
+#include "tools/prompt.h"
+#include "tools/run_report.h"
+#include "tools/session.h"
+#include "tools/store_access.h"
+#include "verify/kv_digest.h"
+#include "verify/ledger.h"
+
+namespace kvbed {
+namespace {
+
+struct SnapshotCommandOptions {
+  ModelOptions model;
+  PoolOptions pool;
+  PromptOptions prompt;
+  SamplingOptions sampling;
+  StoreOptions store;
+  OutputOptions output;
+  uint64_t new_tokens = 16;
+  uint64_t expect = 0;
+  std::string name;
+  bool replace = false;
+  std::optional<std::string> ledger_file;
+};
+
+Result<OffloadReport> TakeSnapshot(const SnapshotCommandOptions& options, const NamedStore& named,
+                                   BlockStore& store, Decoding& decoding, Ledger& ledger) {
+  KVBED_ASSIGN_OR_RETURN(
+      StoreChannel channel,
+      store.OpenChannel({named.settings.iodepth, decoding.sequence().pool().memory()}));
+  Manifest manifest = decoding.Describe(options.name);
+  OffloadOptions offload;
+  offload.mode = options.replace ? CommitMode::kReplace : CommitMode::kNew;
+  offload.sync = named.settings.sync == SyncMode::kFull;
+  KVBED_ASSIGN_OR_RETURN(OffloadReport report,
+                         Offload(store, channel, decoding.sequence(), manifest, offload));
+  ledger = LedgerOf(manifest);
+  return report;
+}
+
+Status CheckNameIsFree(const SnapshotCommandOptions& options, BlockStore& store) {
+  KVBED_RETURN_IF_ERROR(ValidateSnapshotName(options.name));
+  if (options.replace) return Status::Ok();
+  KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store.ListManifests());
+  for (const ManifestSummary& snapshot : snapshots) {
+    if (snapshot.name != options.name) continue;
+    return Status::InvalidArgument(
+        fmt::format("{} has a snapshot {} already: choose another --name, or --replace it",
+                    options.store.spec, options.name));
+  }
+  return Status::Ok();
+}
+
+Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
+  const uint64_t start_ns = MonotonicNs();
+  RunReport report;
+  report.header = {"kvbed-run/1", CommandLineOfThisProcess(), options.sampling.seed, UnixNs()};
+  if (options.expect > 0 && !options.ledger_file) {
+    return Status::InvalidArgument("--expect writes what it finds to a ledger: give --ledger FILE");
+  }
+  KVBED_ASSIGN_OR_RETURN(const NamedStore named, NameStore(options.store));
+  if (named.spec.kind == StoreKind::kMemory) {
+    return Status::InvalidArgument(
+        "memory: is gone when the command ends: give slab:DIR, or use `kvbed run`");
+  }
+  if (!named.spec.snapshot.empty()) {
+    return Status::InvalidArgument("--store names a snapshot: give --name NAME and no #NAME");
+  }
+  KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options.model));
+  report.load_ns = model.load_ns;
+  report.warnings = model.files.warnings;
+  KVBED_ASSIGN_OR_RETURN(const Prompt prompt,
+                         ResolvePrompt(options.prompt, model.files, options.sampling.seed));
+  report.warnings.insert(report.warnings.end(), prompt.warnings.begin(), prompt.warnings.end());
+  report.prompt_text = prompt.text;
+  report.prompt = ViewTokens(prompt.ids, model.files);
+  const KvGeometry geometry = model.engine.Geometry(options.pool.block_tokens);
+  const uint64_t decode_calls = options.new_tokens - 1;
+  KVBED_ASSIGN_OR_RETURN(
+      const std::unique_ptr<BlockPool> pool,
+      MakePool(geometry, options.pool, prompt.ids.size() + decode_calls + options.expect));
+  report.pool_bytes = pool->memory().size();
+  report.model = DescribeModel(model, geometry);
+  report.environment = model.engine.environment();
+  KVBED_ASSIGN_OR_RETURN(const std::unique_ptr<BlockStore> store,
+                         OpenNamed(named, StoreAccess::kCreate, geometry.record_bytes()));
+  KVBED_RETURN_IF_ERROR(CheckNameIsFree(options, *store));
+
+  const SamplerState sampler{options.sampling.temperature, options.sampling.top_p,
+                             options.sampling.top_k, options.sampling.seed, 0};
+  KVBED_ASSIGN_OR_RETURN(Decoding decoding, Decoding::Start(model, *pool, sampler, 0));
+  KVBED_RETURN_IF_ERROR(decoding.Prefill(prompt.ids));
+  KVBED_RETURN_IF_ERROR(decoding.Decode(decode_calls, "decode"));
+  const auto generated = std::span(decoding.tokens()).subspan(prompt.ids.size());
+  report.generated = ViewTokens(generated, model.files);
+  report.generated_text = DecodeText(generated, model.files);
+  report.growth = decoding.growth();
+
+  SnapshotReport snapshot;
+  snapshot.name = options.name;
+  StoreSpec spec = named.spec;
+  spec.snapshot = options.name;
+  snapshot.spec = spec.ToString();
+  snapshot.at_decode_call = decode_calls;
+  snapshot.tokens = decoding.sequence().cached_tokens();
+  Ledger ledger;
+  KVBED_ASSIGN_OR_RETURN(snapshot.offload, TakeSnapshot(options, named, *store, decoding, ledger));
+  report.snapshot = snapshot;
+  report.store = store->info();
+  if (options.ledger_file) {
+    ledger.store_spec = snapshot.spec;
+    ledger.kv_at_snapshot = DigestKv(decoding.sequence());
+    KVBED_RETURN_IF_ERROR(decoding.Decode(options.expect, "expect"));
+    ledger.steps = decoding.trace().StepsFrom(options.new_tokens);
+    ledger.kv_at_end = DigestKv(decoding.sequence());
+    KVBED_RETURN_IF_ERROR(WriteLedger(*options.ledger_file, ledger));
+  }
+  report.prefill_ns = decoding.prefill_ns();
+  report.decode_ns = decoding.decode_ns();
+  report.huge_page_bytes = pool->HugePageBytes();
+  report.total_ns = MonotonicNs() - start_ns;
+  return report;
+}
+
+Result<int> Run(const SnapshotCommandOptions& options) {
+  KVBED_RETURN_IF_ERROR(CheckSingleResultFormat(options.output));
+  KVBED_ASSIGN_OR_RETURN(const RunReport report, Snapshot(options));
+  Json json = RunJson(report);
+  json["env"] = ReportEnvironmentJson(report);
+  KVBED_RETURN_IF_ERROR(EmitResult(options.output, RunText(report), json));
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddSnapshotCommand(CommandLine& line) {
+  SnapshotCommandOptions& options = line.Own<SnapshotCommandOptions>();
+  OptionSet set = line.AddCommand("snapshot", "prefill, decode and commit a snapshot to a store");
+  set.Group("Snapshot");
+  AddNewTokensOption(set, options.new_tokens);
+  set.Required(set.Text("--name", "NAME", "the snapshot's name", options.name));
+  set.Flag("--replace", options.replace, "replace a snapshot of that name");
+  set.Text("--ledger", "FILE",
+           "write the digests that a resume must give to FILE, outside the store",
+           options.ledger_file);
+  set.Parsed("--expect", "N",
+             "decode N more tokens in memory after the snapshot and write their ids, logits and KV "
+             "digests to the ledger [0]",
+             options.expect, ParseTokenCount);
+  AddModelOptions(set, options.model);
+  AddPromptOptions(set, options.prompt);
+  AddSamplingOptions(set, options.sampling);
+  AddPoolOptions(set, options.pool);
+  set.Required(AddStoreOptions(set, options.store));
+  AddOutputOptions(set, options.output);
+  set.Footer(
+      "Exit codes: 0 committed; 2 usage, or the name is taken; 4 I/O error, disk full, unusable "
+      "input.\n\n"
+      "Example:\n"
+      "  kvbed snapshot -m toy:8m -n 16 --store slab:/data/kv --name s1 --ledger s1.json --expect "
+      "64");
+  line.SetFunction("snapshot", [&options] { return Run(options); });
+}
+
+}  // namespace kvbed

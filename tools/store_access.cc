@@ -1,0 +1,81 @@
+#include "tools/store_access.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace kvbed {
+
+Result<NamedStore> NameStore(const StoreOptions& options) {
+  NamedStore store;
+  KVBED_ASSIGN_OR_RETURN(store.spec, ParseStoreSpec(options.spec));
+  StoreSettings defaults;
+  defaults.iodepth = options.iodepth;
+  KVBED_ASSIGN_OR_RETURN(defaults.ioengine, ParseIoEngine(options.ioengine));
+  KVBED_ASSIGN_OR_RETURN(defaults.direct, ParseDirectMode(options.direct));
+  KVBED_ASSIGN_OR_RETURN(defaults.sync, ParseSyncMode(options.sync));
+  defaults.capacity_bytes = options.capacity.value_or(0);
+  store.settings = EffectiveSettings(store.spec, defaults);
+  return store;
+}
+
+Result<std::unique_ptr<BlockStore>> OpenNamed(const NamedStore& store, StoreAccess access,
+                                              uint64_t record_bytes) {
+  StoreOpenOptions options;
+  options.access = access;
+  options.defaults = store.settings;
+  options.record_bytes_hint = record_bytes;
+  return OpenStore(store.spec, options);
+}
+
+Result<TemporaryFolder> TemporaryFolder::Create() {
+  int error = 0;
+  for (const char* parent : {"/var/tmp", "."}) {
+    std::string path = std::string(parent) + "/kvbed-XXXXXX";
+    if (::mkdtemp(path.data()) != nullptr) return TemporaryFolder(std::move(path));
+    error = errno;
+  }
+  return StatusFromErrno(error, "make a temporary folder in /var/tmp or here: give --store");
+}
+
+TemporaryFolder::TemporaryFolder(TemporaryFolder&& other) noexcept
+    : path_(std::exchange(other.path_, {})) {}
+
+TemporaryFolder::~TemporaryFolder() {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string SnapshotNames(BlockStore& store) {
+  const auto snapshots = store.ListManifests();
+  if (!snapshots.ok()) return snapshots.status().message();
+  if (snapshots->empty()) return "it has no snapshot";
+  std::string text = "its snapshots are:";
+  for (const ManifestSummary& one : *snapshots) text += " " + one.name;
+  return text;
+}
+
+std::string PathOfSpec(const std::string& spec) {
+  const auto parsed = ParseStoreSpec(spec);
+  return parsed.ok() ? parsed->path : std::string();
+}
+
+std::string DescribeIo(const StoreInfo& info) {
+  if (info.ioengine == "none") return "copies in memory, no file";
+  std::string text =
+      fmt::format("{}, depth {} ({} reached), {} on {}", info.ioengine, info.iodepth_requested,
+                  info.iodepth_achieved, info.direct ? "O_DIRECT" : "buffered", info.fs_type);
+  if (info.registered_buffers) text += ", registered buffers";
+  if (info.registered_files) text += ", registered files";
+  for (const std::string& flag : info.ring_flags) text += ", " + flag;
+  return text;
+}
+
+}  // namespace kvbed

@@ -1,0 +1,48 @@
+// Opening stores as the command line names them, and the temporary folder of a run that names none.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/open_store.h"
+#include "offload/block_store.h"
+#include "offload/status.h"
+#include "tools/common_options.h"
+
+namespace kvbed {
+
+// A store named by a spec, with the command's options where the spec has none.
+struct NamedStore {
+  StoreSpec spec;
+  StoreSettings settings;  // in effect
+};
+Result<NamedStore> NameStore(const StoreOptions& options);
+
+Result<std::unique_ptr<BlockStore>> OpenNamed(const NamedStore& store, StoreAccess access,
+                                              uint64_t record_bytes);
+
+// A folder of its own under /var/tmp (or, failing that, under the current folder), removed with all
+// that is in it at the end of its life.
+class TemporaryFolder {
+ public:
+  static Result<TemporaryFolder> Create();
+  TemporaryFolder(TemporaryFolder&& other) noexcept;
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder();
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// "its snapshots are: s1, s2", for a message about one that isn't named or isn't there.
+std::string SnapshotNames(BlockStore& store);
+
+// The folder of a spec's text, for asking about its filesystem; empty for memory.
+std::string PathOfSpec(const std::string& spec);
+
+// "io_uring, depth 16 (16 reached), O_DIRECT on ext4, registered buffers and files, SINGLE_ISSUER"
+std::string DescribeIo(const StoreInfo& info);
+
+}  // namespace kvbed

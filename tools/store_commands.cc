@@ -1,0 +1,230 @@
+// kvbed store ls, info and rm: what is in a store, and taking snapshots out of it.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "offload/clock.h"
+#include "tools/command.h"
+#include "tools/command_line.h"
+#include "tools/environment.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/store_access.h"
+
+namespace kvbed {
+namespace {
+
+struct StoreCommandOptions {
+  StoreOptions store;
+  OutputOptions output;
+};
+
+// A store opened by a command, and its result to be.
+struct OpenedStore {
+  NamedStore named;
+  std::unique_ptr<BlockStore> store;
+  Json json;
+};
+
+Result<OpenedStore> Open(const StoreCommandOptions& options, StoreAccess access) {
+  KVBED_RETURN_IF_ERROR(CheckSingleResultFormat(options.output));
+  OpenedStore opened;
+  opened.json = MakeResult({"kvbed-store/1", CommandLineOfThisProcess(), 0, UnixNs()});
+  KVBED_ASSIGN_OR_RETURN(opened.named, NameStore(options.store));
+  if (opened.named.spec.kind == StoreKind::kMemory) {
+    return Status::InvalidArgument("memory: holds nothing when the command starts: give slab:DIR");
+  }
+  KVBED_ASSIGN_OR_RETURN(opened.store, OpenNamed(opened.named, access, 0));
+  EnvironmentQuery query;
+  query.path = opened.named.spec.path;
+  opened.json["env"] = EnvironmentJson(ReadEnvironment(query));
+  return opened;
+}
+
+Json SummaryJson(const ManifestSummary& summary) {
+  Json out;
+  out["name"] = summary.name;
+  if (!summary.status.ok()) {
+    out["error"] = summary.status.message();
+    return out;
+  }
+  out["created_at"] = Iso8601(summary.created_ns);
+  out["tokens"] = summary.cached_tokens;
+  out["blocks"] = summary.blocks;
+  out["stored_bytes"] = summary.stored_bytes;
+  out["model"] = summary.model_name;
+  return out;
+}
+
+// Counts and sizes that ls and info share.
+Status DescribeStore(OpenedStore& opened) {
+  const StoreInfo info = opened.store->info();
+  opened.json["store"] = StoreJson(info, std::nullopt);
+  opened.json["records"] = info.records;
+  opened.json["logical_bytes"] = info.logical_bytes;
+  opened.json["allocated_bytes"] = info.allocated_bytes;
+  opened.json["free_bytes"] = info.free_bytes;
+  opened.json["findings"] = Json::array();
+  return Status::Ok();
+}
+
+Result<int> List(const StoreCommandOptions& options) {
+  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kRead));
+  KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots,
+                         opened.store->ListManifests());
+  std::string text;
+  opened.json["snapshots"] = Json::array();
+  int exit_code = kExitOk;
+  for (const ManifestSummary& one : snapshots) {
+    opened.json["snapshots"].push_back(SummaryJson(one));
+    if (one.status.ok()) {
+      text += fmt::format("{:<24} {:>10} tokens {:>8} records {:>16} bytes  {}  {}\n", one.name,
+                          one.cached_tokens, one.blocks, one.stored_bytes, Iso8601(one.created_ns),
+                          one.model_name);
+    } else {
+      text += fmt::format("{:<24} unreadable: {}\n", one.name, one.status.message());
+      exit_code = kExitFailedCheck;
+    }
+  }
+  if (snapshots.empty()) text = "no snapshot\n";
+  KVBED_RETURN_IF_ERROR(DescribeStore(opened));
+  KVBED_RETURN_IF_ERROR(EmitResult(options.output, text, opened.json));
+  return exit_code;
+}
+
+std::string InfoText(const StoreInfo& info) {
+  std::string text;
+  text += fmt::format("store       {}\nuuid        {}\nio          {}\n", info.spec,
+                      info.uuid.ToHex(), DescribeIo(info));
+  if (!info.ioengine_reason.empty()) text += fmt::format("            {}\n", info.ioengine_reason);
+  if (!info.direct_reason.empty()) text += fmt::format("            {}\n", info.direct_reason);
+  text += fmt::format("durability  {}\n", info.durability);
+  text += fmt::format("records     {} of {} bytes in all\n", info.records, info.logical_bytes);
+  text += fmt::format(
+      "on disk     {} bytes; room for {} more{}\n", info.allocated_bytes, info.free_bytes,
+      info.capacity_bytes == 0 ? "" : fmt::format(" (capacity {} bytes)", info.capacity_bytes));
+  return text;
+}
+
+std::string SnapshotText(const Manifest& manifest) {
+  const KvGeometry& geometry = manifest.geometry;
+  const NumericEnvironment& environment = manifest.environment;
+  std::string text;
+  text += fmt::format("\nsnapshot    {}\nmade        {} with {}\n", manifest.name,
+                      Iso8601(manifest.created_ns), manifest.model_name);
+  text +=
+      fmt::format("tokens      {} cached, {} of them prompt; pending token {}\n",
+                  manifest.cached_tokens, manifest.prompt_tokens,
+                  manifest.pending_token() ? std::to_string(*manifest.pending_token()) : "none");
+  text += fmt::format("geometry    {} {} layers, {} KV heads, head dim {}, {} tokens a block\n",
+                      DTypeName(geometry.dtype), geometry.layers, geometry.kv_heads,
+                      geometry.head_dim, geometry.block_tokens);
+  text +=
+      fmt::format("records     {} of {} bytes\n", manifest.blocks.size(), geometry.record_bytes());
+  text += fmt::format("digests     weights {}\n            config {}\n            tokenizer {}\n",
+                      manifest.model.weights.ToHex(), manifest.model.config.ToHex(),
+                      manifest.model.tokenizer.ToHex());
+  text += fmt::format("computed    {} kernels, {}, {}, {}, {} threads, prefill chunk {}\n",
+                      environment.kernel_set, environment.library, environment.isa,
+                      environment.linear, environment.threads, environment.prefill_chunk);
+  return text;
+}
+
+Json ManifestJson(const Manifest& manifest, BlockStore& store) {
+  Json out;
+  out["name"] = manifest.name;
+  out["created_at"] = Iso8601(manifest.created_ns);
+  out["model"] = manifest.model_name;
+  out["weights_digest"] = manifest.model.weights.ToHex();
+  out["config_digest"] = manifest.model.config.ToHex();
+  out["tokenizer_digest"] = manifest.model.tokenizer.ToHex();
+  out["tokens"] = manifest.cached_tokens;
+  out["prompt_tokens"] = manifest.prompt_tokens;
+  out["token_ids"] = manifest.token_ids;
+  out["pending_token"] = manifest.pending_token() ? Json(*manifest.pending_token()) : Json();
+  out["block_tokens"] = manifest.geometry.block_tokens;
+  out["dtype"] = std::string(DTypeName(manifest.geometry.dtype));
+  out["record_bytes"] = manifest.geometry.record_bytes();
+  out["stored_bytes"] = manifest.stored_bytes();
+  out["blocks"] = Json::array();
+  for (const ManifestBlock& block : manifest.blocks) {
+    Json one;
+    one["id"] = block.id.ToHex();
+    one["digest"] = block.digest.ToHex();
+    one["tokens_used"] = block.tokens_used;
+    if (const auto location = store.Locate(block.id, block.place); location.ok()) {
+      one["path"] = location->path;
+      one["offset"] = location->offset;
+      one["size_bytes"] = location->size_bytes;
+    }
+    out["blocks"].push_back(std::move(one));
+  }
+  return out;
+}
+
+Result<int> Info(const StoreCommandOptions& options) {
+  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kRead));
+  std::string text = InfoText(opened.store->info());
+  KVBED_RETURN_IF_ERROR(DescribeStore(opened));
+  opened.json["snapshots"] = Json::array();
+  if (const std::string& name = opened.named.spec.snapshot; !name.empty()) {
+    KVBED_ASSIGN_OR_RETURN(const Manifest manifest, opened.store->ReadManifest(name));
+    text += SnapshotText(manifest);
+    opened.json["snapshots"].push_back(ManifestJson(manifest, *opened.store));
+  } else {
+    KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots,
+                           opened.store->ListManifests());
+    for (const ManifestSummary& one : snapshots) {
+      opened.json["snapshots"].push_back(SummaryJson(one));
+    }
+    text += fmt::format("snapshots   {}\n", snapshots.size());
+  }
+  KVBED_RETURN_IF_ERROR(EmitResult(options.output, text, opened.json));
+  return kExitOk;
+}
+
+Result<int> Remove(const StoreCommandOptions& options) {
+  // A missing #NAME is looked into before the store is locked for writing.
+  KVBED_ASSIGN_OR_RETURN(const NamedStore named, NameStore(options.store));
+  if (named.spec.snapshot.empty()) {
+    KVBED_ASSIGN_OR_RETURN(const OpenedStore reader, Open(options, StoreAccess::kRead));
+    return Status::InvalidArgument(fmt::format("store rm {} names no snapshot: add #NAME; {}",
+                                               options.store.spec, SnapshotNames(*reader.store)));
+  }
+  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kWrite));
+  const std::string& name = named.spec.snapshot;
+  const uint64_t records_before = opened.store->info().records;
+  KVBED_RETURN_IF_ERROR(opened.store->RemoveManifest(name));
+  KVBED_RETURN_IF_ERROR(DescribeStore(opened));
+  const StoreInfo info = opened.store->info();
+  opened.json["removed"] = name;
+  opened.json["snapshots"] = Json::array();
+  const std::string text =
+      fmt::format("removed {}: {} records freed, {} kept for other snapshots\n", name,
+                  records_before - info.records, info.records);
+  KVBED_RETURN_IF_ERROR(EmitResult(options.output, text, opened.json));
+  return kExitOk;
+}
+
+void AddOne(CommandLine& line, const std::string& name, const std::string& summary,
+            Result<int> (*function)(const StoreCommandOptions&)) {
+  StoreCommandOptions& options = line.Own<StoreCommandOptions>();
+  OptionSet set = line.AddCommand("store " + name, summary);
+  set.Group("Store");
+  set.Required(
+      set.Text("SPEC", "SPEC", "slab:DIR, or slab:DIR#NAME for one snapshot", options.store.spec));
+  AddStoreTuningOptions(set, options.store);
+  AddOutputOptions(set, options.output);
+  line.SetFunction("store " + name, [&options, function] { return function(options); });
+}
+
+}  // namespace
+
+void AddStoreCommands(CommandLine& line) {
+  line.AddGroup("store", "look into a store: ls, info, rm");
+  AddOne(line, "ls", "list the snapshots", List);
+  AddOne(line, "info", "what is in effect and how much is in it; with #NAME, one snapshot", Info);
+  AddOne(line, "rm", "remove the snapshot #NAME; records that others name stay", Remove);
+}
+
+}  // namespace kvbed
