@@ -38,6 +38,14 @@ TEST_P(GoldenRecordTest, IsStillWrittenThisWay) {
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenRecordTest, testing::ValuesIn(GoldenRecords()));
 
+// The example in FORMAT.md.
+TEST(GoldenRecord, AnElementIsWhereTheFormatDocumentSays) {
+  const std::string record = ReadGolden("bf16-5-padded.record");
+  ASSERT_OK_AND_ASSIGN(const RecordHeader header, DecodeRecordHeader(AsBytes(record)));
+  EXPECT_EQ(4096 + header.geometry.ElementOffset({1, KvPart::kV, 0, 17 - 15, 3}), 4358u);
+  EXPECT_EQ(ToHex(AsBytes(record).subspan(4358, 2)), "eab6");
+}
+
 TEST(GoldenManifest, IsDecodedAndStillWrittenThisWay) {
   const std::string bytes = ReadGolden("manifest");
   ASSERT_OK_AND_ASSIGN(const Manifest manifest, DecodeManifest(AsBytes(bytes)));
