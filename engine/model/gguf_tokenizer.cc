@@ -70,10 +70,10 @@ Status ReadTokens(const GgufFile& file, uint32_t vocabulary_size, std::vector<To
   if (texts_value->count > vocabulary_size)
     return Status::Corruption(fmt::format("{} has {} tokens, the model's vocabulary {}", kTokens,
                                           texts_value->count, vocabulary_size));
+  KVBED_ASSIGN_OR_RETURN(const auto texts, file.Texts(kTokens));
   if (types_value != nullptr && types_value->count != texts_value->count)
     return Status::Corruption(fmt::format("{} has length {}, {} has {}", kTypes, types_value->count,
                                           kTokens, texts_value->count));
-  KVBED_ASSIGN_OR_RETURN(const auto texts, file.Texts(kTokens));
   KVBED_ASSIGN_OR_RETURN(const auto types, file.WholeNumbers(kTypes));
   for (size_t id = 0; id < texts.size(); ++id) {
     KVBED_ASSIGN_OR_RETURN(const TokenKind kind, KindOf(types.empty() ? 1 : types[id]));
