@@ -204,4 +204,6 @@ Status Engine::Recompute(
   return Status::Ok();
 }
 
+std::string DescribeKernels() { return DescribeTorch(); }
+
 }  // namespace kvbed

@@ -79,4 +79,8 @@ class Engine {
   std::unique_ptr<Parts> parts_;
 };
 
+// The compute libraries of this build and what of them is in effect here, e.g. "torch 2.13.0, AVX2,
+// BLAS mkl"; empty for a build without torch.
+std::string DescribeKernels();
+
 }  // namespace kvbed

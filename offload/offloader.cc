@@ -102,6 +102,7 @@ class Writer {
         ++report_.blocks_written;
         report_.written_bytes += request->record.size();
         if (report_.first_done_ns == 0) report_.first_done_ns = request->completed_ns - start_ns_;
+        report_.last_done_ns = std::max(report_.last_done_ns, request->completed_ns - start_ns_);
         if (options_.keep_latencies) {
           report_.latencies_ns.push_back(request->completed_ns - request->submitted_ns);
         }
@@ -243,6 +244,7 @@ class Reader {
     for (StoreRequest* request : completed_) {
       landed.push_back({ring_.BlockOf(request), request->status, request->short_bytes});
       if (report_.first_done_ns == 0) report_.first_done_ns = request->completed_ns - start_ns_;
+      report_.last_done_ns = std::max(report_.last_done_ns, request->completed_ns - start_ns_);
       if (options_.keep_latencies) {
         report_.latencies_ns.push_back(request->completed_ns - request->submitted_ns);
       }

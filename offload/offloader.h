@@ -28,10 +28,11 @@ struct OffloadReport {
   uint64_t stored_bytes = 0;    // records of the snapshot
   uint64_t written_bytes = 0;   // records written now
   uint64_t hash_ns = 0;
-  uint64_t d0_ns = 0;  // from the start until all writes completed
-  uint64_t d1_ns = 0;  // until the data were durable
-  uint64_t d2_ns = 0;  // until the snapshot was published
-  uint64_t first_done_ns = 0;
+  uint64_t d0_ns = 0;          // from the start until all writes completed
+  uint64_t d1_ns = 0;          // until the data were durable
+  uint64_t d2_ns = 0;          // until the snapshot was published
+  uint64_t first_done_ns = 0;  // from the start until the first record completed
+  uint64_t last_done_ns = 0;
   std::vector<uint64_t> latencies_ns;  // when asked for, one for each record written
 };
 
@@ -61,10 +62,11 @@ struct RestoreReport {
   uint64_t kv_bytes = 0;
   uint64_t stored_bytes = 0;
   uint64_t wall_ns = 0;
-  uint64_t read_ns = 0;     // wall time with a read in flight: submitted and not yet reaped
-  uint64_t verify_ns = 0;   // all verification
-  uint64_t overlap_ns = 0;  // the part of verify_ns while a read was in flight
-  uint64_t first_done_ns = 0;
+  uint64_t read_ns = 0;        // wall time with a read in flight: submitted and not yet reaped
+  uint64_t verify_ns = 0;      // all verification
+  uint64_t overlap_ns = 0;     // the part of verify_ns while a read was in flight
+  uint64_t first_done_ns = 0;  // from the start until the first record completed
+  uint64_t last_done_ns = 0;
   std::vector<uint64_t> latencies_ns;
   std::vector<Finding> findings;         // in token order; empty is a whole snapshot
   std::vector<FailedRead> failed_reads;  // in token order

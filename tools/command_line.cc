@@ -65,6 +65,13 @@ std::string Suggest(const std::string& word, const CLI::App& app) {
   return nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
 }
 
+std::string UnknownWord(const std::string& word, const CLI::App& app) {
+  const std::string kind = word.starts_with('-')       ? "unknown option"
+                           : CommandNames(app).empty() ? "unexpected argument"
+                                                       : "unknown command";
+  return fmt::format("{} {}{}", kind, word, Suggest(word, app));
+}
+
 }  // namespace
 
 OptionHandle OptionSet::Value(const std::string& names, const std::string& type,
@@ -218,17 +225,12 @@ int CommandLine::Run(int argc, char** argv) {
     return root.exit(version);
   } catch (const UsageError& error) {
     return usage(error.what());
-  } catch (const CLI::ExtrasError&) {
+  } catch (const CLI::ParseError& error) {
+    // What the library calls a missing option or command is often a misspelt one, which is among
+    // the words that were left over.
     const CLI::App* app = Deepest(&root);
     const std::vector<std::string> extras = app->remaining();
-    const std::string word = extras.empty() ? "" : extras.front();
-    const bool option = word.starts_with('-');
-    const std::string kind = option                       ? "unknown option"
-                             : CommandNames(*app).empty() ? "unexpected argument"
-                                                          : "unknown command";
-    return usage(fmt::format("{} {}{}", kind, word, Suggest(word, *app)));
-  } catch (const CLI::ParseError& error) {
-    return usage(error.what());
+    return usage(extras.empty() ? std::string(error.what()) : UnknownWord(extras.front(), *app));
   }
   const auto found = parts_->functions.find(Deepest(&root));
   KVBED_CHECK(found != parts_->functions.end());

@@ -28,8 +28,8 @@ int Main(int argc, char** argv) {
   kvbed::AddGenerateCommand(line);
   kvbed::AddTokenizeCommand(line);
   kvbed::AddStoreCommands(line);
-  // kvbed::AddBenchCommand(line);
-  // kvbed::AddDoctorCommand(line);
+  kvbed::AddBenchCommand(line);
+  kvbed::AddDoctorCommand(line);
   const kvbed::InterruptGuard guard;
   // A reader that goes away (head, a dead parent) is an error of the write, not a death by signal.
   std::signal(SIGPIPE, SIG_IGN);

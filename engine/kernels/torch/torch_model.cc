@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -266,6 +267,19 @@ NumericEnvironment TorchModel::environment() const {
   environment.linear = LinearFormName(parts_->form);
   environment.threads = parts_->threads;
   return environment;
+}
+
+// The configuration that libtorch tells of itself says which BLAS it was built with
+// ("BLAS_INFO=mkl").
+std::string DescribeTorch() {
+  const std::string config = at::show_config();
+  constexpr std::string_view kField = "BLAS_INFO=";
+  const size_t at = config.find(kField);
+  const std::string blas =
+      at == std::string::npos
+          ? "unknown"
+          : config.substr(at + kField.size(), config.find_first_of(",\n", at) - at - kField.size());
+  return std::string("torch ") + TORCH_VERSION + ", " + at::get_cpu_capability() + ", BLAS " + blas;
 }
 
 }  // namespace kvbed

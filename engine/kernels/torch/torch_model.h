@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "engine/kernels/forward_call.h"
 #include "engine/model/model_files.h"
@@ -36,5 +37,8 @@ class TorchModel {
   explicit TorchModel(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
+
+// "torch 2.13.0, AVX2, BLAS mkl": the library and the instructions and BLAS in effect.
+std::string DescribeTorch();
 
 }  // namespace kvbed

@@ -25,4 +25,6 @@ Status TorchModel::Forward(const ForwardCall&) {
 uint64_t TorchModel::weight_bytes() const { return 0; }
 NumericEnvironment TorchModel::environment() const { return {}; }
 
+std::string DescribeTorch() { return {}; }
+
 }  // namespace kvbed

@@ -1,0 +1,141 @@
+#include "tools/bench/bench_table.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace kvbed {
+namespace {
+
+using Path = Json::json_pointer;
+
+struct Column {
+  const char* title;  // Markdown
+  const char* name;   // CSV
+  const char* path;   // in the row
+  int digits;         // after the point; -1: as it is
+};
+
+constexpr Column kColumns[] = {
+    {"shape", "shape", "/model/name", -1},
+    {"ctx", "ctx_tokens", "/cell/ctx_tokens", -1},
+    {"store", "store", "/cell/store", -1},
+    {"record bytes", "record_bytes", "/cell/record_bytes", -1},
+    {"offload GB/s", "offload_gb_per_s", "/offload/gb_per_s", 3},
+    {"of fio", "write_efficiency", "/ceiling/write_efficiency", 3},
+    {"of raw", "raw_write_efficiency", "/ceiling/raw_write_efficiency", 3},
+    {"CPU s/GB", "offload_cpu_s_per_gb", "/offload/cpu_s_per_gb", 3},
+    {"first write GB/s", "first_write_gb_per_s", "/offload_first_write/gb_per_s", 3},
+    {"of fio", "first_write_efficiency", "/offload_first_write/efficiency", 3},
+    {"restore GB/s", "restore_gb_per_s", "/restore/gb_per_s", 3},
+    {"of fio", "read_efficiency", "/ceiling/read_efficiency", 3},
+    {"of raw", "raw_read_efficiency", "/ceiling/raw_read_efficiency", 3},
+    {"CPU s/GB", "restore_cpu_s_per_gb", "/restore/cpu_s_per_gb", 3},
+    {"device bytes", "device_ratio", "/bytes/device_ratio", 3},
+    {"verify", "verify", "/verify/status", -1},
+    {"status", "status", "/status", -1},
+    {"publishable", "publishable", "/publishable", -1},
+};
+
+const Json* Find(const Json& row, const char* path) {
+  const Path pointer(path);
+  return row.contains(pointer) && !row.at(pointer).is_null() ? &row.at(pointer) : nullptr;
+}
+
+std::string Text(const Json& row, const char* path, int digits, const char* absent) {
+  const Json* value = Find(row, path);
+  if (value == nullptr) return absent;
+  if (value->is_string()) return value->get<std::string>();
+  if (digits >= 0 && value->is_number())
+    return fmt::format("{:.{}f}", value->get<double>(), digits);
+  return value->dump();
+}
+
+std::string CsvField(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+// "2.31 GB/s (1.08 x fio, 0.96 x raw), 0.09 CPU s/GB, spread 3 %"
+std::string DirectionText(const Json& row, const std::string& side, const std::string& verb) {
+  const std::string at = "/" + side;
+  if (Find(row, at.c_str()) == nullptr) {
+    return "not measured: " + Text(row, (at + "_reason").c_str(), -1, "");
+  }
+  const auto number = [&](const std::string& path, int digits) {
+    return Text(row, path.c_str(), digits, "?");
+  };
+  const Json* cv = Find(row, (at + "/cv").c_str());
+  return fmt::format("{} GB/s ({} x fio, {} x raw), {} CPU s/GB, spread {:.0f} %",
+                     number(at + "/gb_per_s", 2), number("/ceiling/" + verb + "_efficiency", 2),
+                     number("/ceiling/raw_" + verb + "_efficiency", 2),
+                     number(at + "/cpu_s_per_gb", 3), 100 * (cv ? cv->get<double>() : 0));
+}
+
+}  // namespace
+
+std::string BenchRowText(const Json& row) {
+  const auto text = [&](const char* path, int digits = -1) { return Text(row, path, digits, "?"); };
+  const Json* stored = Find(row, "/bytes/stored");
+  std::string out =
+      fmt::format("{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB\n", text("/model/name"),
+                  text("/cell/ctx_tokens"), text("/cell/store"), text("/cell/blocks"),
+                  text("/cell/record_bytes"), stored ? stored->get<double>() / 1e9 : 0);
+  out += fmt::format("  offload to {}: {}\n", text("/cell/durability"),
+                     DirectionText(row, "offload", "write"));
+  out +=
+      fmt::format("  first write:   {} GB/s ({} x fio)\n", text("/offload_first_write/gb_per_s", 2),
+                  text("/offload_first_write/efficiency", 2));
+  out += fmt::format("  restore:       {}, verified: {}\n", DirectionText(row, "restore", "read"),
+                     text("/verify/status"));
+  out +=
+      fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; no disk {} and {}\n",
+                  text("/ceiling/write_gb_per_s", 2), text("/ceiling/read_gb_per_s", 2),
+                  text("/ceiling/raw_write_gb_per_s", 2), text("/ceiling/raw_read_gb_per_s", 2),
+                  text("/ceiling/null_write_gb_per_s", 2), text("/ceiling/null_read_gb_per_s", 2));
+  out += fmt::format("  device moved:  {} of what was read, {} of what was written ({})\n",
+                     text("/bytes/device_read_ratio", 3), text("/bytes/device_write_ratio", 3),
+                     text("/bytes/proof"));
+  out += fmt::format("  status:        {}{}\n", text("/status"),
+                     row.at("publishable").get<bool>() ? ", publishable" : ", not publishable:");
+  for (const Json& reason : row.at("reasons")) {
+    out += fmt::format("                 - {}\n", reason.get<std::string>());
+  }
+  return out;
+}
+
+std::string BenchMarkdownHead() {
+  std::string titles = "|", line = "|";
+  for (const Column& column : kColumns) {
+    titles += fmt::format(" {} |", column.title);
+    line += column.digits >= 0 ? "---:|" : "---|";
+  }
+  return titles + "\n" + line + "\n";
+}
+
+std::string BenchMarkdownLine(const Json& row) {
+  std::string line = "|";
+  for (const Column& column : kColumns) {
+    line += fmt::format(" {} |", Text(row, column.path, column.digits, ""));
+  }
+  return line + "\n";
+}
+
+std::string BenchCsvHead() {
+  std::vector<std::string> names;
+  for (const Column& column : kColumns) names.emplace_back(column.name);
+  return fmt::format("{}\n", fmt::join(names, ","));
+}
+
+std::string BenchCsvLine(const Json& row) {
+  std::vector<std::string> fields;
+  for (const Column& column : kColumns) {
+    fields.push_back(CsvField(Text(row, column.path, -1, "")));
+  }
+  return fmt::format("{}\n", fmt::join(fields, ","));
+}
+
+}  // namespace kvbed

@@ -1,0 +1,18 @@
+// Rows of a benchmark for people: a paragraph each, or lines of a Markdown or CSV table.
+// It reads rows as they are in result files and knows no measurement.
+#pragma once
+
+#include <string>
+
+#include "tools/result_json.h"
+
+namespace kvbed {
+
+std::string BenchRowText(const Json& row);
+
+std::string BenchMarkdownHead();
+std::string BenchMarkdownLine(const Json& row);
+std::string BenchCsvHead();
+std::string BenchCsvLine(const Json& row);
+
+}  // namespace kvbed

@@ -1,0 +1,97 @@
+// What the repetitions of one benchmark cell gave: raw samples, nothing judged or summed up.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "offload/block_store.h"
+#include "offload/finding.h"
+#include "offload/kv_geometry.h"
+#include "offload/status.h"
+#include "tools/bench/bench_shape.h"
+#include "tools/bench/byte_proof.h"
+#include "tools/store_access.h"
+
+namespace kvbed {
+
+// What is measured: one row of the result.
+struct BenchCell {
+  BenchShape shape;
+  KvGeometry geometry;
+  uint64_t ctx_tokens = 0;
+  NamedStore store;
+  uint32_t repetitions = 5;
+  uint64_t seed = 1;
+  bool fio = true;
+  bool keep = false;
+  std::optional<std::string> label;
+
+  uint64_t blocks() const { return geometry.BlocksFor(ctx_tokens); }
+  uint64_t stored_bytes() const { return blocks() * geometry.record_bytes(); }
+  uint64_t kv_bytes() const { return ctx_tokens * geometry.kv_bytes_per_token(); }
+};
+
+struct OffloadSample {
+  uint64_t d0_ns = 0;
+  uint64_t d1_ns = 0;
+  uint64_t d2_ns = 0;
+  uint64_t cpu_ns = 0;
+  uint64_t hash_ns = 0;
+  uint64_t first_done_ns = 0;
+  uint64_t last_done_ns = 0;
+};
+
+struct RestoreSample {
+  uint64_t wall_ns = 0;
+  uint64_t verify_ns = 0;
+  uint64_t overlap_ns = 0;
+  uint64_t cpu_ns = 0;
+  uint64_t first_done_ns = 0;
+  uint64_t last_done_ns = 0;
+};
+
+// Samples in GB/s, one for each repetition, and why there are none.
+struct CeilingSamples {
+  std::vector<double> write;
+  std::vector<double> read;
+  std::string reason;
+};
+
+struct Measurement {
+  BenchCell cell;
+  StoreInfo store;
+  uint64_t huge_page_bytes = 0;  // of the pool
+  bool overwrite = false;        // each timed offload went into slots written before
+
+  std::vector<OffloadSample> offload;
+  std::vector<RestoreSample> restore;
+  std::vector<uint64_t> offload_latencies_ns;
+  std::vector<uint64_t> restore_latencies_ns;
+
+  CeilingSamples fio;
+  CeilingSamples fio_huge;
+  CeilingSamples raw;
+  std::vector<double> fio_cpu_s_per_gb;  // of both directions
+  std::string fio_job;                   // both directions, as text that fio runs
+
+  // Pairs of the same repetition: slots and a file that were preallocated and never written.
+  std::vector<double> first_write_gb_per_s;
+  std::vector<double> first_write_fio_gb_per_s;
+  std::string first_write_reason;
+
+  // Everything but the disk.
+  std::optional<double> null_write_gb_per_s;
+  std::optional<double> null_read_gb_per_s;
+  std::string null_reason;
+
+  ByteEvidence bytes;
+  double duplicate_pages_percent = 0;
+
+  uint64_t verified_blocks = 0;
+  std::vector<Finding> findings;
+  Status failure;  // the I/O error that ended it early
+};
+
+}  // namespace kvbed

@@ -1,0 +1,49 @@
+// Where a benchmark works: its store, the folder for its files beside the records, and the removal
+// of both at the end, however it ends. It measures nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "offload/block_store.h"
+#include "offload/status.h"
+#include "tools/store_access.h"
+
+namespace kvbed {
+
+class Workplace {
+ public:
+  // Opens the store for writing. Snapshots and folders that a killed benchmark left in it are
+  // removed. With `keep`, nothing is removed at the end.
+  static Result<std::unique_ptr<Workplace>> Open(const NamedStore& named, uint64_t record_bytes,
+                                                 bool keep);
+  // Removes the snapshot and the folder, and the store too when it was made here.
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  const NamedStore& named() const { return named_; }
+  BlockStore& store() { return *store_; }
+  // A name for the benchmark's one snapshot.
+  const std::string& snapshot() const { return snapshot_; }
+  // Frees the slots of the snapshot, if there is one.
+  Status RemoveSnapshot();
+
+  // For files on the store's own filesystem; empty for a store without files.
+  const std::string& folder() const { return folder_; }
+
+ private:
+  Workplace(const NamedStore& named, bool keep) : named_(named), keep_(keep) {}
+  Status SweepLeftovers();
+
+  NamedStore named_;
+  const bool keep_;
+  bool made_store_ = false;            // there was nothing before
+  bool made_folder_of_store_ = false;  // not even the folder
+  std::unique_ptr<BlockStore> store_;
+  std::string snapshot_;
+  std::string folder_;
+};
+
+}  // namespace kvbed
