@@ -11,9 +11,14 @@
 namespace kvbed {
 namespace {
 
+// A parsed value takes some ten times the two bytes that the shortest one has in the text, so their
+// number is limited: eight times what the tokenizer.json of Llama 3 holds.
+constexpr uint64_t kValuesMax = 8 << 20;
+
 // The parser keeps its own stack, but values destroy and print themselves by recursion.
-Status CheckDepth(std::string_view text) {
+Status CheckDepthAndCount(std::string_view text) {
   int depth = 0;
+  uint64_t values = 1;
   bool in_string = false;
   for (size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
@@ -23,14 +28,19 @@ Status CheckDepth(std::string_view text) {
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
+      ++values;
       if (++depth > kJsonDepthMax)
         return Status::Corruption(
             fmt::format("JSON is nested deeper than {} at byte {}", kJsonDepthMax, at));
     } else if (c == ']' || c == '}') {
       --depth;
+    } else if (c == ',') {
+      ++values;
     }
   }
-  return Status::Ok();
+  if (values <= kValuesMax) return Status::Ok();
+  return Status::Corruption(
+      fmt::format("JSON holds about {} values, the limit is {}", values, kValuesMax));
 }
 
 Status WrongField(std::string_view key, std::string_view wanted, const Json& value) {
@@ -50,7 +60,7 @@ Result<const Json*> Lookup(const Json& object, std::string_view key, Need need) 
 
 Result<Json> ParseJson(Bytes bytes) {
   const std::string_view text = AsText(bytes);
-  KVBED_RETURN_IF_ERROR(CheckDepth(text));
+  KVBED_RETURN_IF_ERROR(CheckDepthAndCount(text));
   std::vector<std::unordered_set<std::string>> keys;  // of the objects that are open
   std::string twice;
   const auto watch_keys = [&](int, Json::parse_event_t event, Json& value) {

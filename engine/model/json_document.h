@@ -19,8 +19,8 @@ using Json = nlohmann::json;
 // Nesting of anything that kvbed reads is below 16.
 inline constexpr int kJsonDepthMax = 64;
 
-// Corruption, without the file's name, for a syntax error, nesting deeper than kJsonDepthMax or a
-// key that an object has twice.
+// Corruption, without the file's name, for a syntax error, nesting deeper than kJsonDepthMax, more
+// values than any file of a model has, or a key that an object has twice.
 Result<Json> ParseJson(Bytes text);
 
 enum class Need : uint8_t { kRequired, kOptional };

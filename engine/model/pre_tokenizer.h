@@ -13,9 +13,10 @@
 
 namespace kvbed {
 
-// The patterns as tokenizer.json writes them; what kvbed runs is its own translation.
+// Llama 3's pattern as tokenizer.json writes it; what kvbed runs is its own translation.
 inline constexpr std::string_view kLlama3SplitPattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 class PreTokenizer {
  public:

@@ -151,9 +151,9 @@ void FuzzAll(uint64_t rounds) {
   Fuzz({ReadGoldenModel("malformed/valid_dir/model.safetensors")}, rounds, DamageOnce,
        AcceptsSafetensors);
   Fuzz(
-      {SafetensorsOf(
-          R"({"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})",
-          "123456789")},
+      {SafetensorsOf(R"({"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},)"
+                     R"("b":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})",
+                     "123456789")},
       rounds,
       [](Random& random, std::string& bytes) {
         std::string header = bytes.substr(8, bytes.size() - 17);
