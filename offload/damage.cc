@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "offload/flipped_bit.h"
 #include "offload/record_layout.h"
 
 namespace kvbed {
@@ -28,19 +29,6 @@ uint64_t SetBits(Bytes a, Bytes b) {
     bits += static_cast<uint64_t>(std::popcount(std::to_integer<unsigned>(a[i] ^ b[i])));
   }
   return bits;
-}
-
-// The bit whose flip gives `bytes` the digest `wanted`, counted from bit 0 of byte 0.
-std::optional<uint64_t> FindFlippedBit(std::vector<std::byte>& bytes, uint64_t wanted) {
-  if (bytes.size() * bytes.size() * 8 > kSearchBytesMax) return std::nullopt;
-  for (uint64_t bit = 0; bit < bytes.size() * 8; ++bit) {
-    const std::byte mask{static_cast<unsigned char>(1u << bit % 8)};
-    bytes[bit / 8] ^= mask;
-    const bool found = Xxh3_64(bytes) == wanted;
-    bytes[bit / 8] ^= mask;
-    if (found) return bit;
-  }
-  return std::nullopt;
 }
 
 // Explains one record. Each Try* method says whether it found a proof.
