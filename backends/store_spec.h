@@ -66,7 +66,4 @@ StoreSettings EffectiveSettings(const StoreSpec& spec, const StoreSettings& defa
 // An unknown kind, option or value is an invalid argument that names the nearest right one.
 Result<StoreSpec> ParseStoreSpec(std::string_view text);
 
-// The one of `known` that `text` was probably meant to be; empty when none is near.
-std::string_view NearestName(std::string_view text, const std::vector<std::string_view>& known);
-
 }  // namespace kvbed

@@ -7,8 +7,8 @@
 #include <map>
 #include <sstream>
 
+#include "backends/nearest_name.h"
 #include "tools/exit_code.h"
-#include "tools/option_values.h"
 
 namespace kvbed {
 namespace {
@@ -61,7 +61,8 @@ CLI::App* Deepest(CLI::App* app) {
 std::string Suggest(const std::string& word, const CLI::App& app) {
   const bool option = word.starts_with('-');
   const std::string bare = word.substr(0, word.find('='));
-  const std::string nearest = NearestName(bare, option ? OptionNames(app) : CommandNames(app));
+  const std::vector<std::string> known = option ? OptionNames(app) : CommandNames(app);
+  const std::string_view nearest = NearestName(bare, {known.begin(), known.end()});
   return nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest);
 }
 
@@ -138,18 +139,19 @@ OptionHandle OptionSet::Number(const std::string& names, const std::string& help
 
 OptionHandle OptionSet::OneOf(const std::string& names, const std::string& help, std::string& value,
                               std::vector<std::string> allowed) {
-  return Value(names, fmt::format("{}", fmt::join(allowed, "|")), help,
-               [names, &value, allowed](const std::string& text) {
-                 for (const std::string& one : allowed) {
-                   if (one != text) continue;
-                   value = text;
-                   return Status::Ok();
-                 }
-                 const std::string nearest = NearestName(text, allowed);
-                 return Status::InvalidArgument(fmt::format(
-                     "{} takes one of {}, not '{}'{}", names, fmt::join(allowed, ", "), text,
-                     nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
-               });
+  return Value(
+      names, fmt::format("{}", fmt::join(allowed, "|")), help,
+      [names, &value, allowed](const std::string& text) {
+        for (const std::string& one : allowed) {
+          if (one != text) continue;
+          value = text;
+          return Status::Ok();
+        }
+        const std::string_view nearest = NearestName(text, {allowed.begin(), allowed.end()});
+        return Status::InvalidArgument(
+            fmt::format("{} takes one of {}, not '{}'{}", names, fmt::join(allowed, ", "), text,
+                        nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
+      });
 }
 
 void OptionSet::Required(OptionHandle option) { Option(option).required(); }

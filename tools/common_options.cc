@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/byte_size.h"
 #include "tools/option_values.h"
 
 namespace kvbed {
@@ -15,6 +16,11 @@ Result<OutputFormat> ParseFormat(const std::string& text) {
   if (text == "jsonl") return OutputFormat::kJsonLines;
   return Status::InvalidArgument(
       fmt::format("--output takes one of text, md, csv, json, jsonl, not '{}'", text));
+}
+
+// A parser of sizes whose refusals name the option.
+auto SizeOf(std::string option) {
+  return [option](const std::string& text) { return ParseByteSize(text, option); };
 }
 
 }  // namespace
@@ -37,7 +43,7 @@ void AddPoolOptions(OptionSet& set, PoolOptions& options) {
   set.Group("KV pool");
   set.Number("--block-tokens", "tokens of one KV block [16]", options.block_tokens, 1, 1 << 16);
   set.Parsed("--pool-bytes", "SIZE", "memory for KV records [what the run needs]",
-             options.pool_bytes, ParseByteSize);
+             options.pool_bytes, SizeOf("--pool-bytes"));
 }
 
 void AddPromptOptions(OptionSet& set, PromptOptions& options) {
@@ -74,7 +80,7 @@ void AddStoreTuningOptions(OptionSet& set, StoreOptions& options) {
   set.OneOf("--direct", "direct I/O, past the page cache [required]", options.direct,
             {"required", "optional", "off"});
   set.Parsed("--capacity", "SIZE", "most that the store may take [free space less a reserve]",
-             options.capacity, ParseByteSize);
+             options.capacity, SizeOf("--capacity"));
   set.OneOf("--sync", "none publishes without waiting for the data [full]", options.sync,
             {"full", "none"});
 }

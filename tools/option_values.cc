@@ -18,25 +18,6 @@ struct Suffix {
   uint64_t factor;
 };
 
-constexpr Suffix kByteSuffixes[] = {
-    {"", 1},
-    {"B", 1},
-    {"k", uint64_t{1} << 10},
-    {"K", uint64_t{1} << 10},
-    {"KiB", uint64_t{1} << 10},
-    {"M", uint64_t{1} << 20},
-    {"MiB", uint64_t{1} << 20},
-    {"G", uint64_t{1} << 30},
-    {"GiB", uint64_t{1} << 30},
-    {"T", uint64_t{1} << 40},
-    {"TiB", uint64_t{1} << 40},
-    {"kB", 1'000},
-    {"KB", 1'000},
-    {"MB", 1'000'000},
-    {"GB", 1'000'000'000},
-    {"TB", 1'000'000'000'000},
-};
-
 constexpr Suffix kTokenSuffixes[] = {
     {"", 1},
     {"k", uint64_t{1} << 10},
@@ -99,27 +80,7 @@ Result<std::vector<uint64_t>> ParseRange(std::string_view text) {
   return values;
 }
 
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
-
-Result<uint64_t> ParseByteSize(std::string_view text) {
-  if (const auto value = ParseScaled(text, kByteSuffixes)) return *value;
-  return Status::InvalidArgument(
-      fmt::format("'{}' is no size: write 4096, 64k, 1.5G (powers of 1024), 1GiB or 1GB", text));
-}
 
 Result<uint64_t> ParseTokenCount(std::string_view text) {
   if (const auto value = ParseScaled(text, kTokenSuffixes)) return *value;
@@ -154,18 +115,6 @@ Result<std::vector<int32_t>> ParseTokenIds(std::string_view text) {
     ids.push_back(id);
   }
   return ids;
-}
-
-std::string NearestName(std::string_view name, const std::vector<std::string>& candidates) {
-  std::string nearest;
-  size_t best = std::max<size_t>(2, name.size() / 2);
-  for (const std::string& candidate : candidates) {
-    if (const size_t distance = EditDistance(name, candidate); distance < best) {
-      best = distance;
-      nearest = candidate;
-    }
-  }
-  return nearest;
 }
 
 }  // namespace kvbed

@@ -1,4 +1,4 @@
-// Values as people write them: sizes in bytes, counts of tokens, lists of contexts, lists of ids.
+// Values as people write them: counts of tokens, lists of contexts, lists of ids.
 // Each parser names the value and a right form when it refuses one.
 #pragma once
 
@@ -11,9 +11,6 @@
 
 namespace kvbed {
 
-// "4096", "64k", "1.5G" (powers of 1024), "64KiB", "1GiB" (the same), "1GB" (10^9).
-Result<uint64_t> ParseByteSize(std::string_view text);
-
 // "4096", "4k" = 4096, "1m" = 1048576. At least 1.
 Result<uint64_t> ParseTokenCount(std::string_view text);
 
@@ -22,8 +19,5 @@ Result<std::vector<uint64_t>> ParseTokenCounts(std::string_view text);
 
 // "504,3575,282": token ids, at least one.
 Result<std::vector<int32_t>> ParseTokenIds(std::string_view text);
-
-// The candidate with the smallest edit distance, empty when none is near.
-std::string NearestName(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace kvbed

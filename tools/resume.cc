@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "backends/byte_size.h"
 #include "offload/clock.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
@@ -337,7 +338,8 @@ void AddResumeCommand(CommandLine& line) {
   number("--prefill-chunk", "tokens of one prefill call [the snapshot's]", options.prefill_chunk);
   number("--block-tokens", "must be the snapshot's [the snapshot's]", options.block_tokens);
   set.Parsed("--pool-bytes", "SIZE", "memory for KV records [what the run needs]",
-             options.pool_bytes, ParseByteSize);
+             options.pool_bytes,
+             [](const std::string& text) { return ParseByteSize(text, "--pool-bytes"); });
   set.Required(AddStoreOptions(set, options.store));
   AddOutputOptions(set, options.output);
   set.Hide(number("--report-fd", "descriptor that `run --fresh-process` reads", options.report_fd));

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "backends/nearest_name.h"
 #include "engine/model/hf_config.h"
 #include "offload/digest.h"
 #include "tools/block_device.h"
-#include "tools/option_values.h"
 
 namespace kvbed {
 namespace {
@@ -72,7 +72,8 @@ Result<BenchShape> FindBenchShape(const std::string& name_or_path) {
   const bool path = name_or_path.find('/') != std::string::npos ||
                     name_or_path.ends_with(".json") || std::filesystem::exists(name_or_path);
   if (!path) {
-    const std::string nearest = NearestName(name_or_path, BenchShapeNames());
+    const std::vector<std::string> names = BenchShapeNames();
+    const std::string_view nearest = NearestName(name_or_path, {names.begin(), names.end()});
     return Status::InvalidArgument(
         fmt::format("--shape takes {} or the path of a config.json, not '{}'{}",
                     fmt::join(BenchShapeNames(), ", "), name_or_path,

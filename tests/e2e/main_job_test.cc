@@ -1,0 +1,183 @@
+// The main job on small models, through the command: every store, block size and place of the
+// snapshot, and the controls that must fail.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/command.h"
+#include "tests/support/temp_dir.h"
+
+namespace kvbed {
+namespace {
+
+std::vector<std::string> Toy(std::vector<std::string> more) {
+  std::vector<std::string> arguments{"run", "-m", "toy:8m?kv_heads=2", "-o", "json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+void ExpectEqual(const CommandRun& run) {
+  ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  const auto json = run.Json();
+  const auto& verdict = json.at("verdict");
+  EXPECT_EQ(verdict.at("control").at("status"), "equal");
+  for (const char* part : {"bytes", "logits", "tokens"}) {
+    EXPECT_EQ(verdict.at(part).at("status"), "equal") << part;
+  }
+  EXPECT_EQ(verdict.at("bytes").at("differing_bits"), 0);
+  EXPECT_GT(verdict.at("bytes").at("compared_bytes"), 0);
+  EXPECT_EQ(json.at("restore").at("prefill_tokens_after_restore"), 0);
+  EXPECT_EQ(json.at("status"), "ok");
+}
+
+struct Case {
+  const char* block_tokens;
+  const char* snapshot_at;  // of 20 decode calls after a prompt of 60 tokens
+  const char* dtype;
+  const char* where;  // "same", "fresh" or "memory"
+};
+
+std::string NameOf(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return std::string("Block") + c.block_tokens + "At" + c.snapshot_at + "_" + c.dtype + "_" +
+         c.where;
+}
+
+class MainJob : public testing::TestWithParam<Case> {};
+
+TEST_P(MainJob, RestoresBitForBit) {
+  const Case& c = GetParam();
+  const TempDir folder;
+  std::vector<std::string> arguments =
+      Toy({"-c", "60", "-n", "21", "--block-tokens", c.block_tokens, "--snapshot-at", c.snapshot_at,
+           "--dtype", c.dtype, "--store"});
+  const std::string where = c.where;
+  arguments.push_back(where == "memory" ? "memory:" : "slab:" + (folder / "kv"));
+  if (where == "fresh") arguments.push_back("--fresh-process");
+  ExpectEqual(RunKvbed(arguments));
+}
+
+// Every pair of values of two factors: block sizes, places of the snapshot (right after prefill, in
+// the middle of a block, on a boundary of 16, 32, 4, 5), dtypes, stores.
+INSTANTIATE_TEST_SUITE_P(
+    Pairs, MainJob,
+    testing::Values(Case{"1", "0", "bf16", "same"}, Case{"1", "4", "fp32", "fresh"},
+                    Case{"1", "11", "bf16", "memory"}, Case{"4", "0", "fp32", "fresh"},
+                    Case{"4", "4", "bf16", "memory"}, Case{"4", "11", "fp32", "same"},
+                    Case{"5", "0", "bf16", "memory"}, Case{"5", "5", "fp32", "same"},
+                    Case{"5", "11", "bf16", "fresh"}, Case{"7", "0", "fp32", "same"},
+                    Case{"7", "3", "bf16", "fresh"}, Case{"7", "11", "fp32", "memory"},
+                    Case{"16", "0", "bf16", "fresh"}, Case{"16", "4", "fp32", "memory"},
+                    Case{"16", "11", "bf16", "same"}, Case{"32", "0", "fp32", "memory"},
+                    Case{"32", "4", "bf16", "same"}, Case{"32", "11", "fp32", "fresh"},
+                    Case{"64", "0", "bf16", "same"}, Case{"64", "4", "fp32", "fresh"},
+                    Case{"64", "11", "bf16", "memory"}, Case{"256", "0", "fp32", "fresh"},
+                    Case{"256", "4", "bf16", "memory"}, Case{"256", "11", "fp32", "same"}),
+    NameOf);
+
+TEST(MainJobOnFiles, RunsSafetensorsGgufAndShards) {
+  const std::string models = KVBED_GOLDEN_DIR "/model/";
+  for (const char* model : {"gqa_8_2", "sharded", "mha_llama3_rope", "mha_llama3_rope.f32.gguf",
+                            "mha_llama3_rope.bf16.gguf"}) {
+    SCOPED_TRACE(model);
+    ExpectEqual(RunKvbed({"run", "-m", models + model, "--prompt-ids", "5,70,31,300,12", "-n", "9",
+                          "--block-tokens", "4", "-o", "json"}));
+  }
+}
+
+TEST(MainJobReport, HasTheFixedNames) {
+  const auto json = RunKvbed(Toy({"-c", "20", "-n", "6"})).Json();
+  EXPECT_EQ(json.at("schema"), "kvbed-run/1");
+  for (const char* name : {"kvbed_version", "argv", "seed", "started_at", "env", "model", "reasons",
+                           "store", "prompt", "generated", "resumed", "kv_progression", "snapshot",
+                           "restore", "verdict", "drift", "timings"}) {
+    EXPECT_TRUE(json.contains(name)) << name;
+  }
+  EXPECT_EQ(json.at("kv_progression").size(), 6);  // prefill and 5 decode calls
+  EXPECT_EQ(json.at("kv_progression").back().at(1), 25);
+  EXPECT_EQ(json.at("generated").at("ids").size(), 6);
+  EXPECT_EQ(json.at("model").at("kv_bytes_per_token"),
+            json.at("model").at("kv_bytes_per_token_formula"));
+  const auto& snapshot = json.at("snapshot");
+  EXPECT_LE(snapshot.at("d0_ns"), snapshot.at("d1_ns"));
+  EXPECT_LE(snapshot.at("d1_ns"), snapshot.at("d2_ns"));
+  EXPECT_EQ(json.at("drift").at("status"), "measured");
+  EXPECT_EQ(json.at("drift").at("layers").size(), 4);
+}
+
+TEST(MainJobReport, GivesBothPidsOfAFreshProcess) {
+  const auto json = RunKvbed(Toy({"-c", "20", "-n", "6", "--fresh-process"})).Json();
+  EXPECT_TRUE(json.at("restore").at("fresh_process").get<bool>());
+  EXPECT_GT(json.at("restore").at("pid"), 0);
+}
+
+class Injection : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(Injection, FailsTheVerdict) {
+  const auto& [kind, check] = GetParam();
+  const CommandRun run = RunKvbed(Toy({"-c", "45", "-n", "9", "--inject", kind}));
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  const auto json = run.Json();
+  EXPECT_EQ(json.at("status"), "failed");
+  EXPECT_EQ(json.at("verdict").at("bytes").at("status"), "differs");
+  const auto& findings = json.at("verdict").at("bytes").at("findings");
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings.at(0).at("check"), check);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Injection,
+                         testing::Values(std::pair{"flip", "payload"}, std::pair{"swap", "key"},
+                                         std::pair{"stale", "generation"},
+                                         std::pair{"truncate", "short"},
+                                         std::pair{"skip", "poison"}, std::pair{"shift", "magic"}),
+                         [](const auto& one) { return std::string(one.param.first); });
+
+TEST(InjectionInAFreshProcess, IsFoundThereToo) {
+  const CommandRun run =
+      RunKvbed(Toy({"-c", "45", "-n", "9", "--inject", "flip", "--fresh-process"}));
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_EQ(run.Json().at("verdict").at("bytes").at("findings").at(0).at("check"), "payload");
+}
+
+TEST(OnMiss, RecomputeGoesOnCountsThePrefillAndStillFails) {
+  const CommandRun run =
+      RunKvbed(Toy({"-c", "45", "-n", "9", "--inject", "flip", "--on-miss", "recompute"}));
+  EXPECT_EQ(run.exit_code, 1);
+  const auto json = run.Json();
+  EXPECT_GT(json.at("restore").at("prefill_tokens_after_restore"), 0);
+  EXPECT_TRUE(json.at("restore").at("recomputed").get<bool>());
+  EXPECT_EQ(json.at("resumed").at("ids").size(), 4);
+}
+
+TEST(FreshProcess, FailsWhenTheStoreIsGone) {
+  const TempDir folder;
+  const std::string store = folder / "kv";
+  const CommandRun run =
+      RunKvbed(Toy({"-c", "20", "-n", "6", "--fresh-process", "--store", "slab:" + store,
+                    "--before-restore", "rm -rf '" + store + "'"}));
+  EXPECT_EQ(run.exit_code, 4) << run.out;
+  EXPECT_NE(run.err.find(store), std::string::npos) << run.err;
+}
+
+TEST(Control, TurnsToDiffersInATestBuildThatPerturbsOneRun) {
+  const CommandRun run =
+      RunCommand(KVBED_PERTURBED_COMMAND, Toy({"-c", "20", "-n", "6", "--test-perturb-control"}));
+  EXPECT_EQ(run.exit_code, 3) << run.err;
+  EXPECT_EQ(run.Json().at("verdict").at("control").at("status"), "differs");
+}
+
+TEST(Control, IsEqualInTheSameTestBuildWithoutIt) {
+  ExpectEqual(RunCommand(KVBED_PERTURBED_COMMAND, Toy({"-c", "20", "-n", "6"})));
+}
+
+TEST(TemporaryStore, IsRemovedAtTheEnd) {
+  const auto json = RunKvbed(Toy({"-c", "20", "-n", "6"})).Json();
+  const std::string spec = json.at("store").at("spec");
+  ASSERT_EQ(spec.find("slab:"), 0);
+  EXPECT_FALSE(std::filesystem::exists(spec.substr(5)));
+  EXPECT_FALSE(json.at("snapshot").at("kept").get<bool>());
+}
+
+}  // namespace
+}  // namespace kvbed

@@ -1,0 +1,138 @@
+// The main job on SmolLM2: the documented first run, and prompts of 1,000 tokens and more resumed
+// for at least 64 tokens. A pairwise subset runs always, the whole matrix with the label `full`.
+#include <gtest/gtest.h>
+
+#include "tests/support/command.h"
+#include "tests/support/require.h"
+#include "tests/support/temp_dir.h"
+
+namespace kvbed {
+namespace {
+
+const std::string kModel = KVBED_SMOLLM2_GGUF;
+
+const char* const kText =
+    "A block is the keys and values of consecutive tokens. It is written once, read many times, "
+    "and "
+    "must come back as it was: one wrong bit in a cache is a wrong word in an answer, and nobody "
+    "will see where it came from. ";
+
+struct Case {
+  std::string block_tokens;
+  std::string place;  // "prefill", "middle" or "boundary" of a block
+  std::string dtype;
+  std::string where;  // "same", "fresh" or "memory"
+};
+
+std::string NameOf(const testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return "Block" + c.block_tokens + "_" + c.place + "_" + c.dtype + "_" + c.where;
+}
+
+void RestoreBitForBit(const Case& c) {
+  if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");
+  const TempDir folder;
+  const uint64_t block = std::stoull(c.block_tokens);
+  const uint64_t prompt = 1003;
+  // Decode calls until the cached tokens end on a block's boundary, or in the middle of one.
+  const uint64_t to_boundary = (block - prompt % block) % block;
+  const uint64_t calls = c.place == "prefill"    ? 0
+                         : c.place == "boundary" ? to_boundary
+                                                 : to_boundary + (block + 1) / 2;
+  const uint64_t new_tokens = calls + 64 + 1;
+  std::vector<std::string> arguments{"run",
+                                     "-m",
+                                     kModel,
+                                     "--prompt",
+                                     kText,
+                                     "-c",
+                                     std::to_string(prompt),
+                                     "-n",
+                                     std::to_string(new_tokens),
+                                     "--snapshot-at",
+                                     std::to_string(calls),
+                                     "--block-tokens",
+                                     c.block_tokens,
+                                     "--dtype",
+                                     c.dtype,
+                                     "--no-drift",
+                                     "--threads",
+                                     "1",
+                                     "-o",
+                                     "json",
+                                     "--store",
+                                     c.where == "memory" ? "memory:" : "slab:" + (folder / "kv")};
+  if (c.where == "fresh") arguments.push_back("--fresh-process");
+  const CommandRun run = RunKvbed(arguments);
+  ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  const auto json = run.Json();
+  const auto& verdict = json.at("verdict");
+  for (const char* part : {"control", "bytes", "logits", "tokens"}) {
+    EXPECT_EQ(verdict.at(part).at("status"), "equal") << part;
+  }
+  EXPECT_EQ(verdict.at("bytes").at("differing_bits"), 0);
+  EXPECT_EQ(verdict.at("logits").at("steps"), 64);
+  EXPECT_EQ(json.at("restore").at("prefill_tokens_after_restore"), 0);
+  if (c.where != "memory") EXPECT_TRUE(json.at("store").at("direct").get<bool>());
+}
+
+class Smol : public testing::TestWithParam<Case> {};
+TEST_P(Smol, RestoresBitForBit) { RestoreBitForBit(GetParam()); }
+
+// Every pair of values of two factors but block size with all of the others: three cases a size.
+std::vector<Case> Pairs() {
+  const std::vector<std::string> dtypes{"bf16", "fp32"}, wheres{"same", "fresh", "memory"},
+      places{"prefill", "middle", "boundary"};
+  std::vector<Case> cases;
+  size_t i = 0;
+  for (const char* block : {"1", "4", "5", "7", "16", "32", "64", "256"}) {
+    for (size_t k = 0; k < 3; ++k) {
+      // A block of one token has no middle, which makes it a boundary again.
+      cases.push_back({block, places[k], dtypes[(i + k) % 2], wheres[(i + k) % 3]});
+    }
+    ++i;
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Pairs, Smol, testing::ValuesIn(Pairs()), NameOf);
+
+std::vector<Case> Matrix() {
+  std::vector<Case> cases;
+  for (const char* block : {"1", "4", "5", "7", "16", "32", "64", "256"}) {
+    for (const char* place : {"prefill", "middle", "boundary"}) {
+      for (const char* dtype : {"bf16", "fp32"}) {
+        for (const char* where : {"same", "fresh", "memory"}) {
+          cases.push_back({block, place, dtype, where});
+        }
+      }
+    }
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(FullMatrix, Smol, testing::ValuesIn(Matrix()), NameOf);
+
+TEST(SmolFirstRun, GivesTheDocumentedNumbers) {
+  if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");
+  const CommandRun run = RunKvbed(
+      {"run", "-m", kModel, "--prompt", "The capital of France is", "-n", "11", "-o", "json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto json = run.Json();
+  EXPECT_EQ(json.at("prompt").at("ids"), nlohmann::json({504, 3575, 282, 4649, 314}));
+  ASSERT_EQ(json.at("kv_progression").size(), 11);
+  EXPECT_EQ(json.at("kv_progression").back(), nlohmann::json({14, 15, "decode"}));
+  EXPECT_EQ(json.at("model").at("kv_bytes_per_token"), 23040);
+  EXPECT_EQ(json.at("model").at("kv_bytes_per_token_formula"), 23040);
+  EXPECT_EQ(json.at("generated").at("ids").size(), 11);
+}
+
+TEST(SmolTokenize, GivesIdsAndBytes) {
+  if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");
+  const CommandRun run =
+      RunKvbed({"tokenize", "-m", kModel, "--prompt", "The capital of France is", "-o", "json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.Json().at("ids"), nlohmann::json({504, 3575, 282, 4649, 314}));
+  EXPECT_EQ(run.Json().at("tokens").at(1).at("bytes_hex"), "206361706974616c");
+}
+
+}  // namespace
+}  // namespace kvbed

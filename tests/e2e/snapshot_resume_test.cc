@@ -1,0 +1,261 @@
+// snapshot and resume in two processes: ledger, incremental snapshots, removal, damage by hand at
+// FORMAT.md's offsets, and the refusal of another model.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/command.h"
+#include "tests/support/temp_dir.h"
+
+namespace kvbed {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kToy = "toy:8m?kv_heads=2";
+
+class SnapshotResume : public testing::Test {
+ protected:
+  std::string Store(const std::string& name = "") const {
+    return "slab:" + (folder_ / "kv") + (name.empty() ? "" : "#" + name);
+  }
+  std::string Ledger(const std::string& name) const { return folder_ / (name + ".json"); }
+
+  CommandRun Snapshot(const std::string& name, const std::string& model = kToy,
+                      std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments{
+        "snapshot",
+        "-m",
+        model,
+        "--prompt-ids",
+        "5,70,31,300,12,9,200,41,8,77,250,3,19,101,55,60,61,62,63,64",
+        "-n",
+        "8",
+        "--store",
+        Store(),
+        "--name",
+        name,
+        "--ledger",
+        Ledger(name),
+        "--expect",
+        "12",
+        "-o",
+        "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunKvbed(arguments);
+  }
+  CommandRun Resume(const std::string& name, std::vector<std::string> more = {},
+                    const std::string& model = kToy) const {
+    std::vector<std::string> arguments{"resume", "-m", model, "--store", Store(name),
+                                       "-n",     "12", "-o",  "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunKvbed(arguments);
+  }
+  void ExpectEqualToLedger(const std::string& name, const std::string& ledger) const {
+    const CommandRun run = Resume(name, {"--ledger", Ledger(ledger)});
+    ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+    const auto verdict = run.Json().at("verdict");
+    for (const char* part : {"bytes", "logits", "tokens"}) {
+      EXPECT_EQ(verdict.at(part).at("status"), "equal") << part;
+    }
+    EXPECT_EQ(verdict.at("logits").at("steps"), 12);
+  }
+  // Where the records lie, as `store info` tells.
+  nlohmann::json Blocks(const std::string& name) const {
+    return RunKvbed({"store", "info", Store(name), "-o", "json"})
+        .Json()
+        .at("snapshots")
+        .at(0)
+        .at("blocks");
+  }
+
+  TempDir folder_;
+};
+
+TEST_F(SnapshotResume, EqualsTheLedgerInAnotherProcess) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  ExpectEqualToLedger("s1", "s1");
+}
+
+TEST_F(SnapshotResume, WithoutALedgerJudgesTheBytesAlone) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  const CommandRun run = Resume("s1");
+  EXPECT_EQ(run.exit_code, 0);
+  const auto verdict = run.Json().at("verdict");
+  EXPECT_EQ(verdict.at("bytes").at("status"), "equal");
+  EXPECT_EQ(verdict.at("logits").at("status"), "not_assessable");
+  EXPECT_EQ(verdict.at("tokens").at("status"), "not_assessable");
+}
+
+TEST_F(SnapshotResume, OtherThreadsMakeLogitsNotAssessableAndStayZero) {
+  ASSERT_EQ(Snapshot("s1", kToy, {"--threads", "2"}).exit_code, 0);
+  const CommandRun run = Resume("s1", {"--ledger", Ledger("s1"), "--threads", "1"});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  const auto verdict = run.Json().at("verdict");
+  EXPECT_EQ(verdict.at("bytes").at("status"), "equal");
+  EXPECT_EQ(verdict.at("logits").at("status"), "not_assessable");
+  EXPECT_NE(verdict.at("logits").at("reason").get<std::string>().find("threads"),
+            std::string::npos);
+}
+
+TEST_F(SnapshotResume, SavesWhatChangedAndEachSnapshotOutlivesTheOther) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  const CommandRun saved = Resume("s1", {"--ledger", Ledger("s1"), "--save", "s2"});
+  ASSERT_EQ(saved.exit_code, 0) << saved.out << saved.err;
+  const auto report = saved.Json().at("saved");
+  // 27 cached tokens grew to 39 in blocks of 16: the first block is named again, two are written.
+  EXPECT_EQ(report.at("blocks"), 3);
+  EXPECT_EQ(report.at("blocks_written"), 2);
+
+  ASSERT_EQ(RunKvbed({"store", "rm", Store("s2")}).exit_code, 0);
+  ExpectEqualToLedger("s1", "s1");
+
+  ASSERT_EQ(Resume("s1", {"--save", "s3"}).exit_code, 0);
+  const auto before = Resume("s3").Json().at("resumed").at("ids");
+  ASSERT_EQ(RunKvbed({"store", "rm", Store("s1")}).exit_code, 0);
+  const CommandRun after = Resume("s3");
+  EXPECT_EQ(after.exit_code, 0) << after.out << after.err;
+  EXPECT_EQ(after.Json().at("resumed").at("ids"), before);
+  EXPECT_EQ(Resume("s1").exit_code, 4);
+}
+
+TEST_F(SnapshotResume, SampledRunsGoOnWithTheSameRandomNumbers) {
+  const std::vector<std::string> sampling{"--temperature", "0.8", "--top-p", "0.95", "--seed", "7"};
+  ASSERT_EQ(Snapshot("s1", kToy, sampling).exit_code, 0);
+  ExpectEqualToLedger("s1", "s1");
+}
+
+TEST_F(SnapshotResume, ATakenNameIsAUsageErrorUnlessReplaced) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  const CommandRun again = Snapshot("s1");
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_NE(again.err.find("--replace"), std::string::npos);
+  EXPECT_EQ(Snapshot("s1", kToy, {"--replace"}).exit_code, 0);
+  ExpectEqualToLedger("s1", "s1");
+}
+
+// Damage by hand: bytes at offsets that FORMAT.md gives.
+struct HandDamage {
+  const char* name;
+  uint64_t offset;  // in the record
+  std::string bytes;
+  const char* check;
+};
+
+class DamageByHand : public SnapshotResume, public testing::WithParamInterface<HandDamage> {};
+
+TEST_P(DamageByHand, IsFoundByResumeWithTheRightCheck) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  const auto block = Blocks("s1").at(1);
+  {
+    std::fstream file(block.at("path").get<std::string>(),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(file);
+    file.seekp(static_cast<std::streamoff>(block.at("offset").get<uint64_t>() + GetParam().offset));
+    file << GetParam().bytes;
+  }
+  const CommandRun run = Resume("s1", {"--ledger", Ledger("s1")});
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  const auto finding = run.Json().at("verdict").at("bytes").at("findings").at(0);
+  EXPECT_EQ(finding.at("check"), GetParam().check);
+  EXPECT_EQ(finding.at("first_token"), 16);
+  EXPECT_EQ(Resume("s1").exit_code, 1) << "without a ledger";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Offsets, DamageByHand,
+    testing::Values(HandDamage{"Magic", 0, "X", "magic"},
+                    HandDamage{"Version", 8, std::string("\x07"), "version"},
+                    HandDamage{"Generation", 64, std::string("\x01\x02\x03"), "header_checksum"},
+                    HandDamage{"Checksum", 144, "abc", "header_checksum"},
+                    HandDamage{"Digest", 160, "abc", "header_checksum"},
+                    HandDamage{"FirstElement", 4096, std::string("\x55\xaa\x55"), "payload"},
+                    HandDamage{"UnusedRow", 4096 + 15 * 128, std::string("\x01"), "payload"}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+TEST_F(SnapshotResume, ARecordOfAnotherSnapshotInItsPlaceIsFound) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  ASSERT_EQ(Snapshot("s2").exit_code, 0);
+  const auto to = Blocks("s1").at(0), from = Blocks("s2").at(0);
+  std::string record(from.at("size_bytes").get<size_t>(), '\0');
+  {
+    std::fstream file(from.at("path").get<std::string>(),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(from.at("offset").get<uint64_t>()));
+    file.read(record.data(), static_cast<std::streamsize>(record.size()));
+    file.seekp(static_cast<std::streamoff>(to.at("offset").get<uint64_t>()));
+    file.write(record.data(), static_cast<std::streamsize>(record.size()));
+  }
+  const CommandRun run = Resume("s1");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(run.Json().at("verdict").at("bytes").at("findings").at(0).at("check"), "key");
+  EXPECT_EQ(Resume("s2").exit_code, 0);
+}
+
+// A copy of a model with one thing changed.
+class OtherModel : public SnapshotResume {
+ protected:
+  void SetUp() override {
+    fs::copy(KVBED_GOLDEN_DIR "/model/gqa_8_2", model_, fs::copy_options::recursive);
+    for (const auto& entry : fs::directory_iterator(model_)) {
+      fs::permissions(entry.path(), fs::perms::owner_write, fs::perm_options::add);
+    }
+    ASSERT_EQ(Snapshot("s1", model_).exit_code, 0);
+    ASSERT_EQ(Resume("s1", {}, model_).exit_code, 0);
+  }
+  void Replace(const std::string& file, const std::string& from, const std::string& to) {
+    std::ifstream in(model_ + "/" + file);
+    std::string text(std::istreambuf_iterator<char>(in), {});
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, from.size(), to);
+    std::ofstream(model_ + "/" + file) << text;
+  }
+  void ExpectRefused(const std::string& what, std::vector<std::string> more = {}) {
+    const CommandRun run = Resume("s1", std::move(more), model_);
+    EXPECT_EQ(run.exit_code, 3) << run.out;
+    EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
+  }
+  const std::string model_ = folder_ / "model";
+};
+
+TEST_F(OtherModel, OneWeightByte) {
+  std::fstream file(model_ + "/model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end);
+  file.put('\x3e');
+  file.close();
+  ExpectRefused("weights");
+}
+
+TEST_F(OtherModel, RopeTheta) {
+  Replace("config.json", "\"rope_theta\": 10000.0", "\"rope_theta\": 20000.0");
+  ExpectRefused("RoPE");
+}
+
+TEST_F(OtherModel, Dtype) { ExpectRefused("dtype", {"--dtype", "fp32"}); }
+
+TEST_F(OtherModel, BlockTokens) { ExpectRefused("block tokens", {"--block-tokens", "32"}); }
+
+TEST_F(OtherModel, Tokenizer) {
+  Replace("tokenizer.json", "\"h e\",\"i n\"", "\"i n\",\"h e\"");
+  ExpectRefused("tokenizer");
+}
+
+TEST_F(SnapshotResume, AMissingFolderIsAnErrorThatNamesIt) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  fs::remove_all(folder_ / "kv");
+  const CommandRun run = Resume("s1");
+  EXPECT_EQ(run.exit_code, 4);
+  EXPECT_NE(run.err.find(folder_ / "kv"), std::string::npos) << run.err;
+}
+
+TEST_F(SnapshotResume, RemoveWithoutANameListsTheNames) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  const CommandRun run = RunKvbed({"store", "rm", Store()});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.err.find("s1"), std::string::npos) << run.err;
+}
+
+}  // namespace
+}  // namespace kvbed
