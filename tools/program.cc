@@ -1,7 +1,6 @@
 #include "tools/program.h"
 
 #include <fcntl.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/mman.h>

@@ -26,7 +26,7 @@ TEST_P(Mistakes, GetOneLineAndTheDocumentedExitCode) {
 INSTANTIATE_TEST_SUITE_P(
     All, Mistakes,
     testing::Values(
-        Mistake{{"rnu"}, 2, "did you mean run?"},
+        Mistake{{"resme"}, 2, "did you mean resume?"},
         Mistake{{"run", "--modle", "x"}, 2, "did you mean --model?"},
         Mistake{{"run"}, 2, "--model"},
         Mistake{{"run", "-m", "toy:8m", "-n", "0"}, 2, "token count"},

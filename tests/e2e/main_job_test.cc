@@ -116,7 +116,7 @@ class Injection : public testing::TestWithParam<std::pair<const char*, const cha
 
 TEST_P(Injection, FailsTheVerdict) {
   const auto& [kind, check] = GetParam();
-  const CommandRun run = RunKvbed(Toy({"-c", "45", "-n", "9", "--inject", kind}));
+  const CommandRun run = RunKvbed(Toy({"-c", "46", "-n", "9", "--inject", kind}));
   EXPECT_EQ(run.exit_code, 1) << run.err;
   const auto json = run.Json();
   EXPECT_EQ(json.at("status"), "failed");
