@@ -14,6 +14,12 @@ const Status& StatusOf(const Result<T>& result) {
   return result.ok() ? ok : result.status();
 }
 
+template <class Outcome>
+::testing::AssertionResult IsOk(const Outcome& outcome) {
+  if (outcome.ok()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << StatusOf(outcome).ToString();
+}
+
 // The failure that `status` should be: this code, with `part` somewhere in its message.
 inline ::testing::AssertionResult FailsWith(const Status& status, StatusCode code,
                                             std::string_view part = {}) {
@@ -26,18 +32,8 @@ inline ::testing::AssertionResult FailsWith(const Status& status, StatusCode cod
 
 }  // namespace kvbed
 
-#define EXPECT_OK(expression)                                                   \
-  do {                                                                          \
-    const auto& kvbed_outcome_ = (expression);                                  \
-    EXPECT_TRUE(kvbed_outcome_.ok())                                            \
-        << #expression << ": " << ::kvbed::StatusOf(kvbed_outcome_).ToString(); \
-  } while (false)
-#define ASSERT_OK(expression)                                                   \
-  do {                                                                          \
-    const auto& kvbed_outcome_ = (expression);                                  \
-    ASSERT_TRUE(kvbed_outcome_.ok())                                            \
-        << #expression << ": " << ::kvbed::StatusOf(kvbed_outcome_).ToString(); \
-  } while (false)
+#define EXPECT_OK(expression) EXPECT_TRUE(::kvbed::IsOk(expression))
+#define ASSERT_OK(expression) ASSERT_TRUE(::kvbed::IsOk(expression))
 // ASSERT_OK_AND_ASSIGN(File file, io->Open(path, options));
 #define ASSERT_OK_AND_ASSIGN(declaration, expression) \
   ASSERT_OK_AND_ASSIGN_INNER_(KVBED_CONCAT_(kvbed_assigned_, __LINE__), declaration, expression)
