@@ -1,6 +1,7 @@
 // The slab store beyond the contract: its files, direct I/O, slots, extents, capacity, full disks,
 // short files and unreadable manifests.
 #include "backends/slab_store.h"
+#include "backends/direct_io.h"
 
 #include <sys/stat.h>
 
@@ -50,7 +51,8 @@ class SlabStoreTest : public ::testing::Test {
   }
   std::vector<uint64_t> PlacesOf(const std::string& name) {
     std::vector<uint64_t> places;
-    for (const ManifestBlock& block : store_->ReadManifest(name).value().blocks) {
+    const auto listed = store_->ReadManifest(name);
+    for (const ManifestBlock& block : listed.value().blocks) {
       places.push_back(block.place);
     }
     return places;
@@ -82,7 +84,8 @@ TEST_F(SlabStoreTest, ItsFilesAreWhereTheFormatSaysAndPrivate) {
   EXPECT_EQ(fs::status(path_).permissions(), fs::perms::owner_all);
 
   // Slot i lies at i times the record's size.
-  for (const ManifestBlock& block : store_->ReadManifest("s").value().blocks) {
+  const auto listed = store_->ReadManifest("s");
+  for (const ManifestBlock& block : listed.value().blocks) {
     ASSERT_OK_AND_ASSIGN(const RecordLocation location, store_->Locate(block.id, block.place));
     EXPECT_EQ(location.path, SlabPath());
     EXPECT_EQ(location.offset, block.place * kSmallRecord);
@@ -236,8 +239,7 @@ TEST_F(SlabStoreTest, ACapacityIsKeptAndSpaceThatIsFreedIsUsedWithoutReopening) 
   ASSERT_OK(TakeSnapshot(*store_, MakeManifest("b", kSmallRecord, 12, 3)));
   EXPECT_EQ(fs::file_size(SlabPath()), 12 * kSmallRecord);
   // Another record size takes from the same capacity.
-  EXPECT_EQ(TakeSnapshot(*store_, MakeManifest("c", 28'672, 1, 4)).code(),
-            StatusCode::kOutOfSpace);
+  EXPECT_EQ(TakeSnapshot(*store_, MakeManifest("c", 28'672, 1, 4)).code(), StatusCode::kOutOfSpace);
 }
 
 TEST_F(SlabStoreTest, FreeSpaceIsTheSameBeforeAndAfterAHundredSnapshots) {
@@ -438,7 +440,8 @@ TEST_F(SlabStoreTest, ManifestsThatContradictEachOtherDoNotBothCount) {
       {"twice", "names slot 50 twice"},
       {"beyond", "which no file can have"},
       {"s", ""}};
-  for (const ManifestSummary& summary : store_->ListManifests().value()) {
+  const auto listed = store_->ListManifests();
+  for (const ManifestSummary& summary : listed.value()) {
     const std::string& part = expected.at(summary.name);
     if (part.empty()) {
       EXPECT_OK(summary.status);

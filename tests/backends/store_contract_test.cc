@@ -56,7 +56,8 @@ class StoreContractTest : public ::testing::TestWithParam<StoreCase> {
 TEST_P(StoreContractTest, RecordsOfOddSizesComeBackAsTheyWerePut) {
   uint64_t sequence = 1;
   for (uint64_t record_bytes : {8192, 28'672, 372'736, 2'101'248}) {
-    const Manifest manifest = MakeManifest("s" + std::to_string(sequence), record_bytes, 3, sequence);
+    const Manifest manifest =
+        MakeManifest("s" + std::to_string(sequence), record_bytes, 3, sequence);
     ASSERT_OK(TakeSnapshot(*store_, manifest));
     EXPECT_TRUE(IsWhole(*store_, manifest));
     ++sequence;
@@ -189,16 +190,16 @@ TEST_P(StoreContractTest, ASnapshotWithoutBlocksIsOneToo) {
 
 TEST_P(StoreContractTest, OnlyRecordsThatWerePutAndFlushedCanBeCommitted) {
   Manifest manifest = MakeManifest("s", kSmallRecord, 2);
-  EXPECT_TRUE(FailsWith(store_->Commit(manifest, CommitMode::kNew), StatusCode::kNotFound,
-                        "sequence"));
+  EXPECT_TRUE(
+      FailsWith(store_->Commit(manifest, CommitMode::kNew), StatusCode::kNotFound, "sequence"));
   ASSERT_OK(PutAll(*store_, manifest));
   EXPECT_TRUE(FailsWith(store_->Commit(manifest, CommitMode::kNew), StatusCode::kInvalidArgument,
                         "not flushed"));
   ASSERT_OK(store_->Flush());
   Manifest other = manifest;
   other.blocks[1].digest = DigestOf(manifest.blocks[0].id);
-  EXPECT_TRUE(
-      FailsWith(store_->Commit(other, CommitMode::kNew), StatusCode::kInvalidArgument, "other bytes"));
+  EXPECT_TRUE(FailsWith(store_->Commit(other, CommitMode::kNew), StatusCode::kInvalidArgument,
+                        "other bytes"));
   EXPECT_TRUE(SnapshotNames(*store_).empty());
   EXPECT_EQ(store_->info().records, 0u);
   EXPECT_OK(store_->Commit(manifest, CommitMode::kNew));
@@ -287,8 +288,9 @@ TEST_P(StoreContractTest, AReaderDuringARemoveGetsItsBytesOrRemovedMeanwhile) {
       gets.RunOn(*store_, 8);
       for (size_t i = 0; i < gets.size(); ++i) {
         const Status& status = gets[i].status;
-        const bool fine = status.ok() ? gets.IsIntact(i)
-                                      : FailsWith(status, StatusCode::kNotFound, "removed meanwhile");
+        const bool fine = status.ok()
+                              ? gets.IsIntact(i)
+                              : FailsWith(status, StatusCode::kNotFound, "removed meanwhile");
         if (!fine) ++wrong;
       }
     }
@@ -404,13 +406,12 @@ TEST_P(StoreContractTest, AStoreOpenedForReadingTakesNoChange) {
 
 INSTANTIATE_TEST_SUITE_P(
     EveryStore, StoreContractTest,
-    ::testing::Values(
-        StoreCase{"Memory", "memory:", false, false},
-        StoreCase{"SlabIoUring", "slab:{}?ioengine=io_uring", false, true},
-        StoreCase{"SlabPsync", "slab:{}?ioengine=psync", false, true},
-        StoreCase{"SlabBuffered", "slab:{}?direct=off", false, true},
-        StoreCase{"FaultyWithoutFaults", "memory:", true, false}),
-    [](const auto& info) { return std::string(info.param.name); });
+    ::testing::Values(StoreCase{"Memory", "memory:", false, false},
+                      StoreCase{"SlabIoUring", "slab:{}?ioengine=io_uring", false, true},
+                      StoreCase{"SlabPsync", "slab:{}?ioengine=psync", false, true},
+                      StoreCase{"SlabBuffered", "slab:{}?direct=off", false, true},
+                      StoreCase{"FaultyWithoutFaults", "memory:", true, false}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace kvbed

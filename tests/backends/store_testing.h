@@ -54,7 +54,8 @@ inline Manifest MakeManifest(const std::string& name, uint64_t record_bytes, uin
   return manifest;
 }
 
-// `manifest` after its sequence grew: the first `kept` blocks as they were, new ones up to `blocks`.
+// `manifest` after its sequence grew: the first `kept` blocks as they were, new ones up to
+// `blocks`.
 inline Manifest Grown(const Manifest& manifest, const std::string& name, uint64_t kept,
                       uint64_t blocks) {
   const uint64_t generation = manifest.blocks.back().id.generation + 1;
@@ -75,8 +76,8 @@ inline std::vector<RecordId> BlockIds(const Manifest& manifest) {
 class TestRequests {
  public:
   TestRequests(StoreRequest::Op op, const std::vector<ManifestBlock>& blocks, uint64_t record_bytes)
-      : memory_(AlignedBuffer::Allocate(std::max<uint64_t>(1, blocks.size()) * record_bytes)
-                    .value()),
+      : memory_(
+            AlignedBuffer::Allocate(std::max<uint64_t>(1, blocks.size()) * record_bytes).value()),
         requests_(blocks.size()) {
     for (size_t i = 0; i < blocks.size(); ++i) {
       StoreRequest& request = requests_[i];

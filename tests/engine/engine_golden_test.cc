@@ -85,7 +85,7 @@ TEST_P(TinyModel, GeneratesTheExpectedTokensByPrefillAndDecode) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, TinyModel,
                          ::testing::Values(kGqa, kSharded, kMha, kMhaGguf, kMhaBf16Gguf),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& one) { return one.param.name; });
 
 TEST(TinyModels, InShardsGiveTheBitsOfTheSingleFile) {
   for (DType dtype : {DType::kFp32, DType::kBf16}) {

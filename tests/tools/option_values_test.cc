@@ -14,7 +14,8 @@ TEST(TokenCounts, TakeKAs1024) {
 }
 
 TEST(TokenCounts, RefuseNonsense) {
-  for (const char* text : {"", "0", "-4", "4kk", "k", "1e3", "nan", "inf", "1.0001k", "99999999999m"}) {
+  for (const char* text :
+       {"", "0", "-4", "4kk", "k", "1e3", "nan", "inf", "1.0001k", "99999999999m"}) {
     EXPECT_FALSE(ParseTokenCount(text).ok()) << text;
   }
 }
