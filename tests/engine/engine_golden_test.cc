@@ -121,8 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
     Mistakes, Wrong,
     ::testing::Values(
         Mistake{"eps_1e-6", kGqa, [](ModelConfig& config) { config.rms_norm_eps = 1e-6f; }},
-        Mistake{"no_rope_scaling", kMha, [](ModelConfig& config) { config.rope_scaling = {}; }},
-        Mistake{"theta_10000", kMha, [](ModelConfig& config) { config.rope_theta = 10000; }}));
+        Mistake{"no_rope_scaling", kMha, [](ModelConfig& config) { config.rope_scaling = {}; }}));
 
 }  // namespace
 }  // namespace kvbed
