@@ -48,7 +48,8 @@ class IoQueueContract : public ::testing::TestWithParam<EngineCase> {
   }
 
   void Attach(IoQueue& queue, const File& file) {
-    if (GetParam().setting != Setting::kUnregistered) EXPECT_OK(queue.AttachFile(file));
+    if (GetParam().setting == Setting::kUnregistered) return;
+    EXPECT_OK(queue.AttachFile(file));
   }
 
   File NewFile(std::string_view name, bool direct = true) {
