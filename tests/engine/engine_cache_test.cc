@@ -486,7 +486,8 @@ TEST(Engine, SaysWhatItComputesWith) {
   EXPECT_EQ(environment.prefill_chunk, 64u);
   Engine fp32 = OpenEngine(SmallToy(), {.dtype = DType::kFp32});
   EXPECT_EQ(fp32.environment().linear, "fp32");
-  EXPECT_GE(fp32.environment().threads, 1u);
+  ASSERT_OK_AND_ASSIGN(const Engine unasked, Engine::Open(SmallToy(), {}));
+  EXPECT_GE(unasked.environment().threads, 1u);
 
   uint64_t elements = 0;
   for (const auto& [name, tensor] : SmallToy().weights.tensors()) elements += tensor.elements();
