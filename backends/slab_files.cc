@@ -68,6 +68,10 @@ Status SlabFiles::OpenAll() {
     slab.file = std::move(*file);
     slab.open_status = Status::Ok();
     slab.slots.Grow(slab.size_bytes / slab.record_bytes);
+    // Direct writes of a process that was killed may still be on their way to slots that are free
+    // now. A reservation waits for them (ext4_fallocate: "Wait all existing dio workers"); it
+    // changes nothing, so that where it fails nothing is lost.
+    if (options_.write) io_->Preallocate(slab.file, slab.size_bytes).IgnoreError();
   }
   return Status::Ok();
 }
