@@ -79,9 +79,12 @@ OptionHandle OptionSet::Value(const std::string& names, const std::string& type,
                               const std::string& help, Parse parse) {
   CLI::Option* option = App(app_).add_option_function<std::string>(
       names,
-      [parse = std::move(parse)](const std::string& text) {
+      [names, parse = std::move(parse)](const std::string& text) {
         const Status status = parse(text);
-        if (!status.ok()) throw UsageError(status.message());
+        if (status.ok()) return;
+        const std::string& message = status.message();
+        const bool named = message.find(names.substr(names.rfind(',') + 1)) != std::string::npos;
+        throw UsageError(named ? message : fmt::format("{}: {}", names, message));
       },
       help);
   option->type_name(type)->group(group_)->multi_option_policy(CLI::MultiOptionPolicy::Throw);

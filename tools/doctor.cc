@@ -20,6 +20,7 @@
 #include "tools/environment.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
+#include "tools/system_text.h"
 #include "tools/version.h"
 
 namespace kvbed {
@@ -117,8 +118,11 @@ Diagnosis DiagnoseHugePages(const Environment& environment) {
     memory->bytes()[at] = std::byte{1};
   }
   const uint64_t backed = memory->HugePageBackedBytes();
-  const std::string found = fmt::format("transparent huge pages: {}; {} of {} bytes obtained", mode,
-                                        backed, memory->size_bytes());
+  const uint64_t hugetlb =
+      MemInfoBytes(ReadSystemFile("/proc/meminfo").value_or(""), "HugePages_Free").value_or(0);
+  const std::string found =
+      fmt::format("transparent huge pages: {}; {} of {} bytes obtained; {} free hugetlb pages",
+                  mode, backed, memory->size_bytes(), hugetlb);
   if (backed == memory->size_bytes()) return {"huge pages", Health::kOk, found, ""};
   return {"huge pages", Health::kWarn, found, "memory is fragmented or scarce: free some"};
 }
@@ -186,7 +190,9 @@ Result<int> Run(const DoctorOptions& options) {
   const std::vector<Diagnosis> diagnoses{
       {"kernel", Health::kOk, KernelVersion(), ""},
       {"processor", Health::kOk,
-       fmt::format("{}, {} usable CPUs", environment.cpu, environment.cpus_usable), ""},
+       fmt::format("{}, {} usable CPUs, {}", environment.cpu, environment.cpus_usable,
+                   fmt::join(environment.cpu_features, " ")),
+       ""},
       DiagnoseIoUring(),
       DiagnoseDirect(options.directory),
       DiagnoseDevice(options.directory),

@@ -6,12 +6,14 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace kvbed {
 namespace {
 
 constexpr uint64_t kContextsMax = 4096;
+constexpr uint64_t kTokensMax = uint64_t{1} << 40;
 
 struct Suffix {
   std::string_view text;
@@ -27,8 +29,7 @@ constexpr Suffix kTokenSuffixes[] = {
 };
 
 // A number above 0 with one of the suffixes, as a whole number; nullopt for anything else.
-template <size_t N>
-std::optional<uint64_t> ParseScaled(std::string_view text, const Suffix (&suffixes)[N]) {
+std::optional<uint64_t> ParseScaled(std::string_view text, std::span<const Suffix> suffixes) {
   double number = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
@@ -37,7 +38,8 @@ std::optional<uint64_t> ParseScaled(std::string_view text, const Suffix (&suffix
   for (const Suffix& suffix : suffixes) {
     if (suffix.text != unit) continue;
     const double value = number * static_cast<double>(suffix.factor);
-    if (value > 9e18 || value < 1 || value != std::floor(value)) return std::nullopt;
+    if (value > static_cast<double>(kTokensMax) || value < 1 || value != std::floor(value))
+      return std::nullopt;
     return static_cast<uint64_t>(value);
   }
   return std::nullopt;
@@ -84,8 +86,8 @@ Result<std::vector<uint64_t>> ParseRange(std::string_view text) {
 
 Result<uint64_t> ParseTokenCount(std::string_view text) {
   if (const auto value = ParseScaled(text, kTokenSuffixes)) return *value;
-  return Status::InvalidArgument(
-      fmt::format("'{}' is no token count: write 4096 or 4k (k = 1024)", text));
+  return Status::InvalidArgument(fmt::format(
+      "'{}' is no token count: write 4096 or 4k (k = 1024), 1 to {}", text, kTokensMax));
 }
 
 Result<std::vector<uint64_t>> ParseTokenCounts(std::string_view text) {

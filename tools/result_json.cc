@@ -113,7 +113,8 @@ Json StoreJson(const StoreInfo& info, std::optional<uint64_t> huge_page_bytes) {
   out["ioengine_reason"] = TextOrNull(info.ioengine_reason);
   out["direct"] = info.direct;
   out["direct_reason"] = TextOrNull(info.direct_reason);
-  out["fs_type"] = TextOrNull(info.fs_type);
+  SetOrReason(out, "fs_type", info.fs_type.empty() ? std::nullopt : std::optional(info.fs_type),
+              "the store has no files");
   out["alignment_bytes"] = info.alignment_bytes;
   if (info.record_bytes > 0) {
     out["record_bytes"] = info.record_bytes;

@@ -151,14 +151,20 @@ Result<int> Run(const BenchOptions& options) {
   const InterruptGuard guard;
   RowWriter writer(options);
   bool failed_check = false, failed_io = false, unpublishable = false;
+  Status stopped;
   for (const BenchCell& cell : cells) {
-    KVBED_ASSIGN_OR_RETURN(const BenchRow row, RunCell(cell));
-    KVBED_RETURN_IF_ERROR(writer.Add(row.json));
-    failed_check |= row.failed_check;
-    failed_io |= row.failed_io;
-    unpublishable |= !row.publishable;
+    const auto row = RunCell(cell);
+    if (!row.ok()) {
+      stopped = row.status();
+      break;
+    }
+    KVBED_RETURN_IF_ERROR(writer.Add(row->json));
+    failed_check |= row->failed_check;
+    failed_io |= row->failed_io;
+    unpublishable |= !row->publishable;
   }
   KVBED_RETURN_IF_ERROR(writer.Finish());
+  KVBED_RETURN_IF_ERROR(stopped);
   if (failed_check) return kExitFailedCheck;
   if (failed_io) return kExitUnusable;
   return options.strict && unpublishable ? kExitNoVerdict : kExitOk;

@@ -230,7 +230,11 @@ Json CeilingJson(const Measurement& m, const Samples& offload, const Samples& re
   set("write_efficiency", PairRatio(offload.gb_per_s, m.fio.write), why);
   set("read_efficiency", PairRatio(restore.gb_per_s, m.fio.read), why);
   set("cpu_s_per_gb", MedianOf(m.fio_cpu_s_per_gb), why);
-  out["fio_job"] = m.fio_job;
+  if (m.fio_job.empty()) {
+    SetNull(out, "fio_job", why);
+  } else {
+    out["fio_job"] = m.fio_job;
+  }
   out["reason"] = why.empty() ? Json() : Json(why);
   set("huge_write_gb_per_s", MedianOf(m.fio_huge.write), m.fio_huge.reason);
   set("huge_read_gb_per_s", MedianOf(m.fio_huge.read), m.fio_huge.reason);
@@ -294,8 +298,8 @@ std::vector<std::string> Remarks(const Measurement& m, const Samples& offload,
   noisy("offload", offload);
   noisy("restore", restore);
   if (m.cell.repetitions < kRepetitionsLeast) {
-    remarks.push_back(
-        fmt::format("{} repetitions of at least {}", m.cell.repetitions, kRepetitionsLeast));
+    remarks.push_back(fmt::format("{} timed repetitions, and at least {} are wanted",
+                                  m.cell.repetitions, kRepetitionsLeast));
   }
   if (!m.fio.reason.empty()) remarks.push_back("no fio beside it: " + m.fio.reason);
   if (!Durable(m)) remarks.push_back("sync=none: the data were not durable when the clock stopped");

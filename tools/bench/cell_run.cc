@@ -130,13 +130,15 @@ class CellRun {
 
 Status CellRun::CheckResources() const {
   const uint64_t need_bytes = cell().stored_bytes();
+  // A store without files keeps its records in memory too.
+  const uint64_t memory_bytes = has_files() ? need_bytes : 2 * need_bytes;
   const std::string meminfo = ReadSystemFile("/proc/meminfo").value_or("");
   const auto available_bytes = MemInfoBytes(meminfo, "MemAvailable");
-  if (available_bytes && need_bytes > *available_bytes / 10 * 9) {
+  if (available_bytes && memory_bytes > *available_bytes / 10 * 9) {
     return Status::OutOfSpace(
-        fmt::format("{} tokens need a pool of {} bytes, and {} bytes of memory are available: "
-                    "take a shorter context",
-                    cell().ctx_tokens, need_bytes, *available_bytes));
+        fmt::format("{} tokens need {} bytes of memory, and {} bytes are available: take a "
+                    "shorter context",
+                    cell().ctx_tokens, memory_bytes, *available_bytes));
   }
   if (!has_files()) return Status::Ok();
   // The snapshot, the ceilings' file, and the store or the file of the first write.
@@ -190,14 +192,16 @@ Status CellRun::Prepare() {
     const Status huge = CheckHugePages(Job(true), ReadSystemFile("/proc/meminfo").value_or(""));
     if (!huge.ok()) result_.fio_huge.reason = huge.message();
   }
-  result_.fio_job = "# write ceiling: the file was written before\n" + FioJobText(Job(true)) +
-                    "# read ceiling\n" + FioJobText(Job(false));
+  if (!has_files()) return Status::Ok();
+  FioJob job = Job(true);
+  job.file = "ceiling.dat";
+  result_.fio_job = "# run it in a folder on the store's filesystem\n" + FioCeilingsText(job);
   return Status::Ok();
 }
 
 FioJob CellRun::Job(bool write) const {
   return {.write = write,
-          .file = has_files() ? FileIn("ceiling.dat") : "FILE",
+          .file = FileIn("ceiling.dat"),
           .block_bytes = cell().geometry.record_bytes(),
           .blocks = cell().blocks(),
           .iodepth = cell().store.settings.iodepth};

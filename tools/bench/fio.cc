@@ -24,21 +24,8 @@ std::string EscapedFileName(const std::string& path) {
   return out;
 }
 
-std::string FirstLine(const std::string& text) {
-  const auto lines = SplitLines(text);
-  return lines.empty() ? "it says nothing" : std::string(Trimmed(lines[0]));
-}
-
-double NumberAt(const FioJson& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number() ? found->get<double>() : 0;
-}
-
-}  // namespace
-
-std::string FioJobText(const FioJob& job) {
+std::string JobOptions(const FioJob& job) {
   std::string text = fmt::format(
-      "[kvbed]\n"
       "filename={}\n"
       "rw={}\n"
       "bs={}\n"
@@ -56,12 +43,35 @@ std::string FioJobText(const FioJob& job) {
   return text;
 }
 
+std::string FirstLine(const std::string& text) {
+  const auto lines = SplitLines(text);
+  return lines.empty() ? "it says nothing" : std::string(Trimmed(lines[0]));
+}
+
+double NumberAt(const FioJson& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+}  // namespace
+
+std::string FioJobText(const FioJob& job) { return "[kvbed]\n" + JobOptions(job); }
+
+std::string FioCeilingsText(const FioJob& job) {
+  FioJob write = job, read = job;
+  write.write = true;
+  read.write = false;
+  return "[prepare]\n" + JobOptions(write) + "[write]\nstonewall\n" + JobOptions(write) +
+         "[read]\nstonewall\n" + JobOptions(read);
+}
+
 Result<FioResult> ParseFioOutput(const std::string& output, const FioJob& job) {
   // Warnings may stand before the object.
   const size_t begin = output.find("{\n");
   const FioJson json =
       begin == std::string::npos ? FioJson() : FioJson::parse(output.substr(begin), nullptr, false);
-  if (!json.is_object() || !json.contains("jobs") || json["jobs"].empty()) {
+  if (!json.is_object() || !json.contains("jobs") || !json["jobs"].is_array() ||
+      json["jobs"].empty()) {
     return Status::IoError(fmt::format("fio's output is no result: {}", FirstLine(output)));
   }
   const FioJson& ran = json["jobs"][0];

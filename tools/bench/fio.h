@@ -27,6 +27,10 @@ struct FioJob {
 // A job file that `fio FILE` runs.
 std::string FioJobText(const FioJob& job);
 
+// One job file with which anyone can rerun both ceilings: the file is written once, then the timed
+// write and the timed read follow, one after another. `file` should be relative.
+std::string FioCeilingsText(const FioJob& job);
+
 struct FioResult {
   uint64_t bytes = 0;
   double gb_per_s = 0;  // writes: until their fsync was done

@@ -1,0 +1,195 @@
+// `kvbed bench` as a user runs it, on little data: what the rows say, how it ends, and that nothing
+// is left behind.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/command.h"
+#include "tests/support/require.h"
+#include "tests/support/temp_dir.h"
+#include "tools/bench/fio.h"
+#include "tools/exit_code.h"
+
+namespace kvbed {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class Bench : public ::testing::Test {
+ protected:
+  // 64 tokens of SmolLM2's shape: 4 records, 1.5 MB.
+  std::vector<std::string> Arguments(const std::vector<std::string>& more = {},
+                                     const std::string& repetitions = "2") const {
+    std::vector<std::string> arguments = {"bench",    "--shape", "smollm2-135m",  "-c",
+                                          "64",       "-r",      repetitions,     "--direct",
+                                          "optional", "--store", "slab:" + store_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+  static std::vector<json> Rows(const std::string& lines) {
+    std::vector<json> rows;
+    std::istringstream in(lines);
+    for (std::string line; std::getline(in, line);) rows.push_back(json::parse(line));
+    return rows;
+  }
+  std::vector<std::string> Left() const {
+    std::vector<std::string> names;
+    if (!fs::exists(store_)) return names;
+    for (const auto& entry : fs::directory_iterator(store_)) {
+      names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  TempDir dir_;
+  std::string store_ = dir_ / "a/store";
+};
+
+TEST_F(Bench, ARowHasBothDirectionsVerifiedAndLeavesNothing) {
+  const CommandRun run = RunKvbed(Arguments({"--no-fio", "-o", "jsonl", "--label", "mine"}));
+  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+  const auto rows = Rows(run.out);
+  ASSERT_EQ(rows.size(), 1u);
+  const json& row = rows[0];
+  EXPECT_EQ(row["schema"], "kvbed-bench/1");
+  EXPECT_EQ(row["status"], "ok");
+  EXPECT_EQ(row["cell"]["ctx_tokens"], 64);
+  EXPECT_EQ(row["cell"]["record_bytes"], 372736);
+  EXPECT_EQ(row["cell"]["file_state"], "overwrite");
+  EXPECT_EQ(row["cell"]["label"], "mine");
+  EXPECT_EQ(row["bytes"]["app_read"], 2 * 4 * 372736);
+  EXPECT_EQ(row["bytes"]["app_written"], 2 * 4 * 372736);
+  EXPECT_EQ(row["bytes"]["dup4k_pct"], 0);
+  EXPECT_EQ(row["offload"]["samples_ns"].size(), 2u);
+  EXPECT_LE(row["offload"]["d0_ns"], row["offload"]["d1_ns"]);
+  EXPECT_LE(row["offload"]["d1_ns"], row["offload"]["d2_ns"]);
+  EXPECT_EQ(row["restore"]["samples_ns"].size(), 2u);
+  EXPECT_EQ(row["restore"]["prefill_tokens_after_restore"], nullptr);
+  EXPECT_EQ(row["verify"]["status"], "equal");
+  EXPECT_EQ(row["verify"]["blocks"], 3 * 4) << "the warm-up is verified too";
+  EXPECT_GT(row["ceiling"]["raw_read_gb_per_s"], 0);
+  EXPECT_GT(row["ceiling"]["null_records_per_s"], 0);
+  EXPECT_GT(row["offload_first_write"]["gb_per_s"], 0);
+  EXPECT_EQ(row["ceiling"]["read_efficiency"], nullptr);
+  EXPECT_EQ(row["ceiling"]["reason"], "--no-fio");
+  EXPECT_EQ(row["publishable"], false);
+  EXPECT_FALSE(fs::exists(store_)) << "the store was made for the benchmark";
+}
+
+TEST_F(Bench, FioStandsBesideEachRepetition) {
+  if (!FioVersion().ok()) KVBED_SKIP_OR_FAIL("fio is not installed");
+  const CommandRun run = RunKvbed(Arguments({"-o", "jsonl"}));
+  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+  const json ceiling = Rows(run.out).at(0)["ceiling"];
+  if (!ceiling["reason"].is_null()) KVBED_SKIP_OR_FAIL(ceiling["reason"].get<std::string>());
+  for (const char* name :
+       {"write_gb_per_s", "read_gb_per_s", "write_efficiency", "read_efficiency", "cpu_s_per_gb"}) {
+    EXPECT_GT(ceiling[name], 0) << name;
+  }
+
+  // The job that the row gives is one that fio takes.
+  std::ofstream(dir_ / "job.fio") << ceiling["fio_job"].get<std::string>();
+  const CommandRun again =
+      RunCommand("sh", {"-c", "cd " + dir_.path() + " && fio --output-format=terse job.fio"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+}
+
+TEST_F(Bench, RunsEveryShapeAndContextAndWritesFilesBesideTheTable) {
+  const std::string lines = dir_ / "rows.jsonl", file = dir_ / "rows.json";
+  const CommandRun run = RunKvbed({"bench", "--shape", "smollm2-135m", "--shape", "llama3-8b", "-c",
+                                   "16,40", "-r", "1", "--no-fio", "--store", "memory:", "-o",
+                                   "csv", "--out", lines, "--json", file});
+  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+  EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 5) << "a head and four rows";
+  std::ifstream in(lines);
+  const auto rows = Rows({std::istreambuf_iterator<char>(in), {}});
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0]["model"]["name"], "smollm2-135m");
+  EXPECT_EQ(rows[1]["cell"]["ctx_tokens"], 40);
+  EXPECT_EQ(rows[1]["cell"]["blocks"], 3) << "the last block is partly filled";
+  EXPECT_EQ(rows[3]["model"]["name"], "llama3-8b");
+  EXPECT_EQ(rows[3]["bytes"]["proof"], "unavailable");
+  EXPECT_EQ(rows[3]["verify"]["status"], "equal");
+  std::ifstream json_in(file);
+  EXPECT_EQ(json::parse(json_in).size(), 4u);
+}
+
+TEST_F(Bench, StrictEndsWith3WhenARowCantBePublished) {
+  EXPECT_EQ(RunKvbed(Arguments({"--no-fio", "--strict"})).exit_code, kExitNoVerdict);
+}
+
+TEST_F(Bench, AStoreThatWasThereStaysAsItWas) {
+  ASSERT_EQ(RunKvbed(Arguments({"--no-fio", "--keep"})).exit_code, kExitOk);
+  const auto kept = Left();
+  const CommandRun before = RunKvbed({"store", "ls", "slab:" + store_});
+  ASSERT_EQ(before.exit_code, kExitOk) << before.err;
+  EXPECT_NE(before.out.find("bench-"), std::string::npos);
+  ASSERT_EQ(RunKvbed(Arguments({"--no-fio"})).exit_code, kExitOk);
+  EXPECT_EQ(Left(), kept);
+  EXPECT_EQ(RunKvbed({"store", "ls", "slab:" + store_}).out, before.out);
+}
+
+// Starts a long benchmark, and signals it once its files are there.
+CommandRun RunAndSignal(std::vector<std::string> arguments, const std::string& store,
+                        const std::string& signal) {
+  std::string command = KVBED_COMMAND;
+  for (const std::string& argument : arguments) command += " '" + argument + "'";
+  return RunCommand("sh", {"-c", command + " & p=$!; for i in $(seq 1000); do ls " + store +
+                                     "/bench-files-* >/dev/null 2>&1 && break; sleep 0.01; done; "
+                                     "kill -" +
+                                     signal + " $p; wait $p"});
+}
+
+TEST_F(Bench, AnInterruptRemovesItsFiles) {
+  // A shell that isn't interactive starts background processes with SIGINT ignored.
+  const CommandRun run = RunAndSignal(Arguments({"--no-fio"}, "10000"), store_, "TERM");
+  EXPECT_EQ(run.exit_code, 128 + SIGTERM) << run.err;
+  EXPECT_FALSE(fs::exists(store_));
+}
+
+TEST_F(Bench, WhatAKilledOneLeftIsSweptByTheNext) {
+  const CommandRun run = RunAndSignal(Arguments({"--no-fio"}, "10000"), store_, "KILL");
+  EXPECT_EQ(run.exit_code, 128 + SIGKILL);
+  const auto left = Left();
+  ASSERT_TRUE(std::any_of(left.begin(), left.end(),
+                          [](const auto& name) { return name.starts_with("bench-files-"); }));
+  ASSERT_EQ(RunKvbed(Arguments({"--no-fio"})).exit_code, kExitOk);
+  for (const std::string& name : Left()) EXPECT_FALSE(name.starts_with("bench-")) << name;
+  EXPECT_EQ(RunKvbed({"store", "ls", "slab:" + store_}).out.find("bench-"), std::string::npos);
+}
+
+TEST_F(Bench, SaysWhatIsMissingOrWrong) {
+  const auto fails = [](std::vector<std::string> arguments, const std::string& says) {
+    arguments.insert(arguments.begin(), "bench");
+    const CommandRun run = RunKvbed(arguments);
+    EXPECT_EQ(run.exit_code, kExitUsage);
+    EXPECT_NE(run.err.find(says), std::string::npos) << run.err;
+    EXPECT_EQ(run.out, "");
+  };
+  fails({"--store", "memory:"}, "--shape smollm2-135m");
+  fails({"--shape", "smollm2-135m"}, "--store slab:");
+  fails({"-m", "model.gguf", "--store", "memory:"}, "without a model");
+  fails({"--shape", "smolm2-135m", "--store", "memory:"}, "did you mean smollm2-135m?");
+  fails({"--shape", "smollm2-135m", "--store", "slab:/x#name"}, "not a snapshot");
+  fails({"--shape", "smollm2-135m", "--store", "memory:", "-c", "4x"}, "-c");
+}
+
+TEST_F(Bench, ContextsThatDontFitInMemoryAreRefusedBeforeTheWork) {
+  const CommandRun run = RunKvbed({"bench", "--shape", "llama3-8b", "-c", "1024m", "--store",
+                                   "slab:" + store_, "--direct", "optional"});
+  EXPECT_EQ(run.exit_code, kExitUnusable);
+  EXPECT_NE(run.err.find("shorter context"), std::string::npos) << run.err;
+  EXPECT_FALSE(fs::exists(store_));
+}
+
+}  // namespace
+}  // namespace kvbed
