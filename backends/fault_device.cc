@@ -14,7 +14,6 @@ namespace kvbed {
 namespace {
 
 constexpr int kGone = ENODEV;  // what every operation says after a power cut or a crash
-constexpr uint64_t kSectorBytes = 512;
 
 FaultTarget TargetOf(IoOp op) {
   switch (op) {

@@ -7,20 +7,20 @@
 namespace kvbed {
 namespace {
 
-constexpr std::string_view kSuffix = ".manifest";
+constexpr std::string_view kManifestSuffix = ".manifest";
 
 }  // namespace
 
 std::string ManifestFolder::PathOf(const std::string& name) const {
-  return fmt::format("{}/{}{}", directory_, name, kSuffix);
+  return fmt::format("{}/{}{}", directory_, name, kManifestSuffix);
 }
 
 Result<std::vector<std::string>> ManifestFolder::List() const {
   KVBED_ASSIGN_OR_RETURN(const auto entries, io_->List(directory_));
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : entries) {
-    if (entry.is_directory || !entry.name.ends_with(kSuffix)) continue;
-    names.push_back(entry.name.substr(0, entry.name.size() - kSuffix.size()));
+    if (entry.is_directory || !entry.name.ends_with(kManifestSuffix)) continue;
+    names.push_back(entry.name.substr(0, entry.name.size() - kManifestSuffix.size()));
   }
   return names;
 }

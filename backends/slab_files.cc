@@ -13,16 +13,16 @@
 namespace kvbed {
 namespace {
 
-constexpr std::string_view kPrefix = "slab-";
-constexpr std::string_view kSuffix = ".dat";
+constexpr std::string_view kSlabPrefix = "slab-";
+constexpr std::string_view kSlabSuffix = ".dat";
 constexpr uint64_t kExtentBytesMin = uint64_t{16} << 20;
 constexpr uint64_t kExtentBytesDoubling = uint64_t{256} << 20;
 
 std::optional<uint64_t> RecordBytesOf(std::string_view name) {
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
+  if (!name.starts_with(kSlabPrefix) || !name.ends_with(kSlabSuffix)) return std::nullopt;
   uint64_t record_bytes = 0;
-  const char* const begin = name.data() + kPrefix.size();
-  const char* const end = name.data() + name.size() - kSuffix.size();
+  const char* const begin = name.data() + kSlabPrefix.size();
+  const char* const end = name.data() + name.size() - kSlabSuffix.size();
   if (begin > end) return std::nullopt;
   const auto parsed = std::from_chars(begin, end, record_bytes);
   const bool valid = parsed.ec == std::errc() && parsed.ptr == end && record_bytes > kPageBytes &&
@@ -33,7 +33,7 @@ std::optional<uint64_t> RecordBytesOf(std::string_view name) {
 }  // namespace
 
 std::string SlabFileName(uint64_t record_bytes) {
-  return fmt::format("{}{}{}", kPrefix, record_bytes, kSuffix);
+  return fmt::format("{}{}{}", kSlabPrefix, record_bytes, kSlabSuffix);
 }
 
 uint64_t ExtentBytes(uint64_t size_bytes, uint64_t record_bytes) {

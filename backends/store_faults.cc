@@ -10,8 +10,6 @@
 namespace kvbed {
 namespace {
 
-constexpr uint64_t kSectorBytes = 512;
-
 // Whether a put that this fault strikes reports success and leaves wrong data behind.
 bool Lasts(FaultKind kind) {
   switch (kind) {

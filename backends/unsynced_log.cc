@@ -13,8 +13,6 @@
 namespace kvbed {
 namespace {
 
-constexpr uint64_t kSectorBytes = 512;
-
 struct Range {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -95,7 +93,7 @@ Status BringBack(const HeldFile& removed, const std::string& path) {
   return Status::Ok();
 }
 
-std::string DirectoryOf(const std::string& path) {
+std::string NormalDirectoryOf(const std::string& path) {
   return std::filesystem::path(path).lexically_normal().parent_path().string();
 }
 
@@ -218,10 +216,10 @@ void UnsyncedLog::Unlinked(const std::string& path, HeldFile removed) {
 }
 
 void UnsyncedLog::DirectorySynced(const std::string& path, bool ok) {
-  const std::string directory = DirectoryOf(path + "/.");
+  const std::string directory = NormalDirectoryOf(path + "/.");
   for (NameChange& change : names_) {
     const std::string& name = change.op == NameOp::kRename ? change.to : change.path;
-    if (DirectoryOf(name) != directory || change.lost) continue;
+    if (NormalDirectoryOf(name) != directory || change.lost) continue;
     (ok ? change.durable : change.lost) = true;
   }
   std::erase_if(names_, [](const NameChange& change) { return change.durable; });

@@ -240,8 +240,8 @@ class Explainer {
   // A whole header page further on, with what follows it matching its digests.
   bool TryShiftOn() {
     const std::string_view text = AsText(record_);
-    for (size_t at = text.find(kMagic, 1); at != std::string_view::npos;
-         at = text.find(kMagic, at + 1)) {
+    for (size_t at = text.find(kRecordMagic, 1); at != std::string_view::npos;
+         at = text.find(kRecordMagic, at + 1)) {
       const Bytes moved = record_.subspan(at);
       const auto header = DecodeRecordHeader(moved);
       if (!header.ok()) continue;

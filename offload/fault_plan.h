@@ -12,6 +12,9 @@
 
 namespace kvbed {
 
+// What a device writes whole or not at all: where a torn write ends.
+inline constexpr uint64_t kSectorBytes = 512;
+
 enum class FaultKind : uint8_t {
   kBitFlip,           // one bit of the data, chosen by the seed
   kShortTransfer,     // only `amount` bytes (0: half) are moved in one go; the device says so

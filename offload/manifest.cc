@@ -12,7 +12,7 @@ constexpr std::string_view kMagic = "KVBEDMAN";
 constexpr size_t kDigestBytes = 16;
 
 // Appends little-endian fields; strings and lists are preceded by their count.
-class Writer {
+class FieldWriter {
  public:
   void U32(uint32_t value) { Append(value); }
   void U64(uint64_t value) { Append(value); }
@@ -42,9 +42,9 @@ class Writer {
 };
 
 // Reads the same fields; past the end everything reads as zero and ok() turns false.
-class Reader {
+class FieldReader {
  public:
-  explicit Reader(Bytes in) : in_(in) {}
+  explicit FieldReader(Bytes in) : in_(in) {}
 
   bool ok() const { return ok_; }
   size_t left() const { return in_.size(); }
@@ -143,7 +143,7 @@ Status ValidateManifest(const Manifest& manifest) {
 }
 
 std::string EncodeManifest(const Manifest& m) {
-  Writer out;
+  FieldWriter out;
   out.U64(LoadLe<uint64_t>(AsBytes(kMagic), 0));
   out.U32(kManifestFormatVersion);
   out.U32(0);  // flags
@@ -196,13 +196,13 @@ Result<Manifest> DecodeManifest(Bytes bytes) {
   if (AsText(bytes.first(kMagic.size())) != kMagic) {
     return Status::Corruption("manifest does not start with KVBEDMAN");
   }
-  Reader in(bytes.first(bytes.size() - kDigestBytes).subspan(kMagic.size()));
+  FieldReader in(bytes.first(bytes.size() - kDigestBytes).subspan(kMagic.size()));
   if (const uint32_t version = in.U32(); version != kManifestFormatVersion) {
     return Status::NotSupported(fmt::format("manifest format version {}, this kvbed knows {}",
                                             version, kManifestFormatVersion));
   }
   const Bytes body = bytes.first(bytes.size() - kDigestBytes);
-  Reader trailer(bytes.last(kDigestBytes));
+  FieldReader trailer(bytes.last(kDigestBytes));
   const Digest128 stored = trailer.Digest(), computed = Xxh3_128(body);
   if (stored != computed) {
     return Status::Corruption(fmt::format("manifest checksum is {}, its bytes give {}",

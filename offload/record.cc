@@ -57,11 +57,11 @@ std::optional<Defect> ParseHeader(Bytes page, RecordHeader& header) {
                   fmt::format("{} bytes", page.size()), "the header page is cut short"};
   }
   page = page.first(kPageBytes);
-  if (AsText(page.subspan(kMagicAt, kMagic.size())) != kMagic) {
+  if (AsText(page.subspan(kMagicAt, kRecordMagic.size())) != kRecordMagic) {
     const bool poison = AllPoison(page);
     const bool zero = AllZero(page);
-    return Defect{poison ? Check::kPoison : Check::kMagic, kMagicAt, ToHex(AsBytes(kMagic)),
-                  ToHex(page.subspan(kMagicAt, kMagic.size())),
+    return Defect{poison ? Check::kPoison : Check::kMagic, kMagicAt, ToHex(AsBytes(kRecordMagic)),
+                  ToHex(page.subspan(kMagicAt, kRecordMagic.size())),
                   poison ? "the destination still holds its poison: nothing was copied into it"
                   : zero ? "the header page is all zeroes"
                          : "the page does not start with a record's magic"};

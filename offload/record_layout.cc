@@ -52,7 +52,7 @@ uint64_t HeaderChecksum(Bytes page) {
 Digest128 WriteHeaderPage(MutableBytes page, const RecordHeader& header, Bytes payload) {
   const KvGeometry& geometry = header.geometry;
   std::fill(page.begin(), page.end(), std::byte{0});
-  std::copy_n(AsBytes(kMagic).begin(), kMagic.size(), page.begin());
+  std::copy_n(AsBytes(kRecordMagic).begin(), kRecordMagic.size(), page.begin());
   StoreLe<uint32_t>(page, kVersionAt, kRecordFormatVersion);
   StoreLe<uint32_t>(page, kHeaderBytesAt, kPageBytes);
   StoreLe<uint32_t>(page, kDTypeAt, static_cast<uint32_t>(geometry.dtype));

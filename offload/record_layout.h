@@ -13,7 +13,7 @@
 
 namespace kvbed::record_layout {
 
-inline constexpr std::string_view kMagic = "KVBEDREC";
+inline constexpr std::string_view kRecordMagic = "KVBEDREC";
 
 inline constexpr size_t kMagicAt = 0;
 inline constexpr size_t kVersionAt = 8;

@@ -213,16 +213,20 @@ TEST(Tidy, LibraryHeadersAreFreeOfFmt) {
 
 // ---- what is built -----------------------------------------------------------------------------
 
-// kvbed_test(FOLDER NAME ...) stands in the CMakeLists.txt of the test's folder.
+// kvbed_tests(... FOLDER folder ... TESTS ... name ...) stands in the CMakeLists.txt of the test's
+// folder, or sets the list of names that such a call is given.
 bool TestIsRegistered(std::string_view path, std::string_view cmake) {
   const fs::path file(path);
   const std::string parent = file.parent_path().generic_string();
   const std::string folder = parent == "tests" ? "." : parent.substr(sizeof("tests/") - 1);
   std::string name = file.stem().string();
   name.resize(name.size() - std::string_view("_test").size());
-  const std::vector<std::string> call = {"kvbed_test", "(", folder, name};
   const std::vector<std::string> words = CMakeWords(cmake);
-  return std::search(words.begin(), words.end(), call.begin(), call.end()) != words.end();
+  const std::vector<std::string> place = {"FOLDER", folder};
+  const auto call = std::ranges::find(words, "kvbed_tests");
+  return call != words.end() &&
+         std::search(call, words.end(), place.begin(), place.end()) != words.end() &&
+         std::ranges::find(words, name) != words.end();
 }
 
 // The file's name as a word in its folder's CMakeLists.txt, or its path from the nearest one above.
@@ -246,14 +250,15 @@ TEST(Tidy, EveryTestIsRegistered) {
     if (!InFolder(file.path, "tests") || !file.path.ends_with("_test.cc")) continue;
     const auto text = cmake.find(fs::path(file.path).parent_path().generic_string());
     EXPECT_TRUE(text != cmake.end() && TestIsRegistered(file.path, text->second))
-        << file.path << " is in no kvbed_test() of its folder's CMakeLists.txt";
+        << file.path << " is in no kvbed_tests() of its folder's CMakeLists.txt";
   }
-  EXPECT_TRUE(
-      TestIsRegistered("tests/offload/a_test.cc", "kvbed_test(offload a kvbed::offload)\n"));
-  EXPECT_TRUE(TestIsRegistered("tests/tidy_test.cc", "kvbed_test(. tidy)\n"));
-  EXPECT_FALSE(TestIsRegistered("tests/offload/a_test.cc", "# kvbed_test(offload a x)\n"));
-  EXPECT_FALSE(TestIsRegistered("tests/offload/a_test.cc", "kvbed_test(offload ab x)\n"));
-  EXPECT_FALSE(TestIsRegistered("tests/offload/a_test.cc", "kvbed_test(verify a x)\n"));
+  const std::string_view call = "kvbed_tests(offload FOLDER offload LIBS x TESTS a b)\n";
+  EXPECT_TRUE(TestIsRegistered("tests/offload/a_test.cc", call));
+  EXPECT_TRUE(TestIsRegistered("tests/offload/b_test.cc", call));
+  EXPECT_TRUE(TestIsRegistered("tests/tidy_test.cc", "kvbed_tests(tidy FOLDER . TESTS tidy)\n"));
+  EXPECT_FALSE(TestIsRegistered("tests/offload/c_test.cc", call));
+  EXPECT_FALSE(TestIsRegistered("tests/verify/a_test.cc", call));
+  EXPECT_FALSE(TestIsRegistered("tests/offload/a_test.cc", "# " + std::string(call)));
 }
 
 TEST(Tidy, EveryHeaderAndSourceIsListed) {

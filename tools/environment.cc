@@ -59,8 +59,8 @@ Known<uint64_t> NumaNodes(const std::string& sys) {
 }
 
 Known<std::string> OperatingSystem() {
-  const auto text = ReadSystemFile("/etc/os-release");
-  for (std::string_view line : SplitLines(text.value_or(""))) {
+  const std::string text = ReadSystemFile("/etc/os-release").value_or("");
+  for (std::string_view line : SplitLines(text)) {
     constexpr std::string_view kKey = "PRETTY_NAME=";
     if (!line.starts_with(kKey)) continue;
     std::string_view name = Trimmed(line.substr(kKey.size()));
@@ -223,7 +223,8 @@ Json EnvironmentJson(const Environment& environment) {
   Set(out, "huge_page_bytes", environment.huge_page_bytes);
   Json libraries = Json::object();
   for (const auto& [name, version] : environment.libraries) {
-    libraries[name] = version.empty() ? Json() : Json(version);
+    libraries[name] = TextOrNull(version);
+    if (version.empty()) libraries[name + "_reason"] = "not in this build";
   }
   out["libraries"] = std::move(libraries);
   Set(out, "git_commit", environment.git_commit);

@@ -15,8 +15,6 @@
 namespace kvbed {
 namespace {
 
-Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 template <class T>
 Json ValueOrNull(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
@@ -74,6 +72,8 @@ void AddFailure(Json& result, std::string_view reason) {
 void AddReason(Json& result, std::string_view reason) {
   result["reasons"].push_back(std::string(reason));
 }
+
+Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json ModelJson(const ModelDescription& model) {
   const ModelConfig& config = model.config;

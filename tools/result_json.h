@@ -50,6 +50,8 @@ Json ModelJson(const ModelDescription& model);
 
 // `huge_page_bytes`: of the pool, as the kernel backs it; nullopt when there is no pool.
 Json StoreJson(const StoreInfo& info, std::optional<uint64_t> huge_page_bytes);
+// Null where the text is empty.
+Json TextOrNull(const std::string& text);
 Json FindingJson(const Finding& finding);
 
 // object[name] = null and object[name_reason] = reason.

@@ -14,8 +14,6 @@ Json Ids(const std::vector<TokenView>& tokens) {
   return ids;
 }
 
-Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 Json SnapshotJson(const SnapshotReport& snapshot) {
   const OffloadReport& offload = snapshot.offload;
   Json out;

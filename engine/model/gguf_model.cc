@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::string_view kRopeFreqsName = "rope_freqs.weight";
 
-Status Refuse(std::string_view what) {
-  return Status::NotSupported(fmt::format("{}; kvbed can't run this model faithfully", what));
-}
-
 struct NamePair {
   std::string_view gguf, hf;
 };
@@ -74,8 +70,9 @@ Status CheckArchitecture(const GgufFile& file) {
   KVBED_ASSIGN_OR_RETURN(const auto architecture, file.Text("general.architecture"));
   if (!architecture) return Status::Corruption("metadata key general.architecture is missing");
   if (*architecture != "llama")
-    return Refuse(fmt::format("general.architecture \"{}\" isn't supported (only \"llama\" is)",
-                              PrintableText(*architecture)));
+    return RefuseModel(
+        fmt::format("general.architecture \"{}\" isn't supported (only \"llama\" is)",
+                    PrintableText(*architecture)));
   uint32_t parts = 0;
   KVBED_RETURN_IF_ERROR(ReadCount(file, "split.count", false, &parts));
   if (parts > 1)
@@ -114,28 +111,29 @@ Status CheckUnsupported(const GgufFile& file) {
     const bool refused =
         std::find(kRefusedKeys.begin(), kRefusedKeys.end(), key) != kRefusedKeys.end();
     if ((sensitive && !known) || refused)
-      return Refuse(fmt::format("metadata key {} isn't supported", PrintableText(key)));
+      return RefuseModel(fmt::format("metadata key {} isn't supported", PrintableText(key)));
   }
   uint32_t experts = 0;
   KVBED_RETURN_IF_ERROR(ReadCount(file, "llama.expert_count", false, &experts));
   if (experts > 0)
-    return Refuse(fmt::format("llama.expert_count is {} (a mixture of experts)", experts));
+    return RefuseModel(fmt::format("llama.expert_count is {} (a mixture of experts)", experts));
   KVBED_ASSIGN_OR_RETURN(const auto causal, file.Flag("llama.attention.causal"));
-  if (!causal.value_or(true)) return Refuse("llama.attention.causal is false");
+  if (!causal.value_or(true)) return RefuseModel("llama.attention.causal is false");
   return Status::Ok();
 }
 
 Status CheckRopeScaling(const GgufFile& file) {
   KVBED_ASSIGN_OR_RETURN(const auto type, file.Text("llama.rope.scaling.type"));
   if (type && *type != "none")
-    return Refuse(
+    return RefuseModel(
         fmt::format("llama.rope.scaling.type \"{}\" isn't supported", PrintableText(*type)));
   if (type) return Status::Ok();
   // Without a type llama.cpp takes a factor as linear scaling.
   for (const std::string_view key : {"llama.rope.scaling.factor", "llama.rope.scale_linear"}) {
     KVBED_ASSIGN_OR_RETURN(const auto factor, file.Number(key));
     if (factor && *factor != 1 && *factor != 0)
-      return Refuse(fmt::format("{} is {} (linear scaling), which isn't supported", key, *factor));
+      return RefuseModel(
+          fmt::format("{} is {} (linear scaling), which isn't supported", key, *factor));
   }
   return Status::Ok();
 }
@@ -150,7 +148,7 @@ Status ReadHeads(const GgufFile& file, ModelConfig* config) {
   KVBED_RETURN_IF_ERROR(ReadCount(file, "llama.attention.value_length", false, &value_dim));
   KVBED_RETURN_IF_ERROR(ReadCount(file, "llama.rope.dimension_count", false, &rotated));
   if (value_dim != config->head_dim || rotated != config->head_dim)
-    return Refuse(
+    return RefuseModel(
         fmt::format("K has {} dims a head, V {}, rotary embedding covers {}: they must be "
                     "equal",
                     config->head_dim, value_dim, rotated));
@@ -244,7 +242,7 @@ Result<TensorMap> ReadGgufTensors(const GgufFile& file, const ModelConfig& confi
     WeightTensor tensor;
     tensor.name = HfName(stored.name);
     if (tensor.name.empty())
-      return Refuse(
+      return RefuseModel(
           fmt::format("tensor {} is no part of a Llama model", PrintableText(stored.name, 200)));
     tensor.shape.assign(stored.dims.rbegin(), stored.dims.rend());
     tensor.type = stored.type;

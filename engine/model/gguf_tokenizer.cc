@@ -10,7 +10,7 @@
 namespace kvbed {
 namespace {
 
-Status Refuse(std::string_view what) {
+Status RefuseTokenizer(std::string_view what) {
   return Status::NotSupported(fmt::format("{}; kvbed can't tokenize like this model", what));
 }
 
@@ -33,17 +33,20 @@ constexpr std::array<PreTokenizerName, 7> kPreTokenizers = {
 Result<PreTokenizerName> ReadPreTokenizer(const GgufFile& file) {
   KVBED_ASSIGN_OR_RETURN(const auto model, file.Text("tokenizer.ggml.model"));
   if (!model || *model != "gpt2")
-    return Refuse(fmt::format("tokenizer.ggml.model \"{}\" isn't supported (only \"gpt2\" is)",
-                              PrintableText(model.value_or(""))));
+    return RefuseTokenizer(
+        fmt::format("tokenizer.ggml.model \"{}\" isn't supported (only \"gpt2\" is)",
+                    PrintableText(model.value_or(""))));
   KVBED_ASSIGN_OR_RETURN(const auto pre, file.Text("tokenizer.ggml.pre"));
-  if (!pre) return Refuse("tokenizer.ggml.pre is missing, so the pre-tokenizer isn't known");
+  if (!pre)
+    return RefuseTokenizer("tokenizer.ggml.pre is missing, so the pre-tokenizer isn't known");
   std::string names;
   for (const PreTokenizerName& known : kPreTokenizers) {
     if (known.name == *pre) return known;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
   }
-  return Refuse(fmt::format("pre-tokenizer tokenizer.ggml.pre \"{}\" isn't supported (known: {})",
-                            PrintableText(*pre), names));
+  return RefuseTokenizer(
+      fmt::format("pre-tokenizer tokenizer.ggml.pre \"{}\" isn't supported (known: {})",
+                  PrintableText(*pre), names));
 }
 
 // Types: enum llama_token_type in llama.h.
@@ -123,7 +126,8 @@ Result<std::optional<TokenizerDefinition>> ReadGgufTokenizer(const GgufFile& fil
     return definition;
   KVBED_ASSIGN_OR_RETURN(const PreTokenizerName pre, ReadPreTokenizer(file));
   KVBED_ASSIGN_OR_RETURN(const auto adds_space, file.Flag("tokenizer.ggml.add_space_prefix"));
-  if (adds_space.value_or(false)) return Refuse("tokenizer.ggml.add_space_prefix isn't supported");
+  if (adds_space.value_or(false))
+    return RefuseTokenizer("tokenizer.ggml.add_space_prefix isn't supported");
   definition.emplace();
   definition->pre_tokenizer = pre.kind;
   definition->ignore_merges = pre.ignore_merges;

@@ -9,15 +9,11 @@
 namespace kvbed {
 namespace {
 
-Status Refuse(std::string_view what) {
-  return Status::NotSupported(fmt::format("{}; kvbed can't run this model faithfully", what));
-}
-
 Status CheckArchitecture(const Json& json) {
   std::string type;
   KVBED_RETURN_IF_ERROR(ReadField(json, "model_type", Need::kRequired, &type));
   if (type != "llama")
-    return Refuse(
+    return RefuseModel(
         fmt::format("model_type {} isn't supported (only \"llama\" is)", JsonForMessage(type)));
   const Json* architectures = FindField(json, "architectures");
   if (architectures == nullptr) return Status::Ok();
@@ -27,8 +23,8 @@ Status CheckArchitecture(const Json& json) {
   if (causal) return Status::Ok();
   const Json& first = architectures->is_array() && !architectures->empty() ? architectures->front()
                                                                            : *architectures;
-  return Refuse(fmt::format("architectures {} isn't supported (only \"LlamaForCausalLM\" is)",
-                            JsonForMessage(first)));
+  return RefuseModel(fmt::format("architectures {} isn't supported (only \"LlamaForCausalLM\" is)",
+                                 JsonForMessage(first)));
 }
 
 // Fields that, set, change what the model computes.
@@ -36,33 +32,33 @@ Status CheckUnsupported(const Json& json) {
   for (const std::string_view key : {"attention_bias", "mlp_bias"}) {
     bool value = false;
     KVBED_RETURN_IF_ERROR(ReadField(json, key, Need::kOptional, &value));
-    if (value) return Refuse(fmt::format("{} is true, and biases aren't supported", key));
+    if (value) return RefuseModel(fmt::format("{} is true, and biases aren't supported", key));
   }
   std::string activation = "silu";
   KVBED_RETURN_IF_ERROR(ReadField(json, "hidden_act", Need::kOptional, &activation));
   if (activation != "silu")
-    return Refuse(fmt::format("hidden_act {} isn't supported (only \"silu\" is)",
-                              JsonForMessage(activation)));
+    return RefuseModel(fmt::format("hidden_act {} isn't supported (only \"silu\" is)",
+                                   JsonForMessage(activation)));
   bool window_used = true;
   KVBED_RETURN_IF_ERROR(ReadField(json, "use_sliding_window", Need::kOptional, &window_used));
   const Json* window = FindField(json, "sliding_window");
   if (window != nullptr && window_used)
-    return Refuse(fmt::format("sliding_window is {}, and only full attention is supported",
-                              JsonForMessage(*window)));
+    return RefuseModel(fmt::format("sliding_window is {}, and only full attention is supported",
+                                   JsonForMessage(*window)));
   if (const Json* types = FindField(json, "layer_types"))
     for (const Json& type : *types)
       if (type != "full_attention")
-        return Refuse(fmt::format("layer_types holds {}, and only full attention is supported",
-                                  JsonForMessage(type)));
+        return RefuseModel(fmt::format("layer_types holds {}, and only full attention is supported",
+                                       JsonForMessage(type)));
   double rotary_share = 1;
   KVBED_RETURN_IF_ERROR(ReadField(json, "partial_rotary_factor", Need::kOptional, &rotary_share));
   if (rotary_share != 1)
-    return Refuse(
+    return RefuseModel(
         fmt::format("partial_rotary_factor is {}, and only 1 is supported", rotary_share));
   if (const Json* quantization = FindField(json, "quantization_config")) {
     std::string method = "unknown";
     KVBED_RETURN_IF_ERROR(ReadField(*quantization, "quant_method", Need::kOptional, &method));
-    return Refuse(
+    return RefuseModel(
         fmt::format("quantization_config with quant_method {} isn't supported "
                     "(use the unquantised checkpoint or a GGUF file)",
                     JsonForMessage(method)));
@@ -88,7 +84,7 @@ Status ReadRopeObject(std::string_view key, const Json& rope, ModelConfig* confi
         fmt::format("{} is {}, must be an object", key, JsonForMessage(rope)));
   for (const auto& [name, value] : rope.items())
     if (value.is_object())
-      return Refuse(fmt::format("{} is given by layer type ({})", key, JsonForMessage(name)));
+      return RefuseModel(fmt::format("{} is given by layer type ({})", key, JsonForMessage(name)));
   std::string type;
   KVBED_RETURN_IF_ERROR(ReadField(rope, "type", Need::kOptional, &type));
   KVBED_RETURN_IF_ERROR(ReadField(rope, "rope_type", Need::kOptional, &type));
@@ -97,13 +93,14 @@ Status ReadRopeObject(std::string_view key, const Json& rope, ModelConfig* confi
   double rotary_share = 1;
   KVBED_RETURN_IF_ERROR(ReadField(rope, "partial_rotary_factor", Need::kOptional, &rotary_share));
   if (rotary_share != 1)
-    return Refuse(
+    return RefuseModel(
         fmt::format("partial_rotary_factor is {}, and only 1 is supported", rotary_share));
   if (type == "llama3")
     KVBED_RETURN_IF_ERROR(ReadLlama3(rope, &config->rope_scaling));
   else if (!type.empty() && type != "default")
-    return Refuse(fmt::format("rope type {} isn't supported (only \"default\" and \"llama3\" are)",
-                              JsonForMessage(type)));
+    return RefuseModel(
+        fmt::format("rope type {} isn't supported (only \"default\" and \"llama3\" are)",
+                    JsonForMessage(type)));
   double theta = config->rope_theta;
   KVBED_RETURN_IF_ERROR(ReadField(rope, "rope_theta", Need::kOptional, &theta));
   config->rope_theta = theta;

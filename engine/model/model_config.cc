@@ -62,6 +62,10 @@ float ScaleLlama3(float frequency, const RopeScaling& scaling) {
 
 }  // namespace
 
+Status RefuseModel(std::string_view what) {
+  return Status::NotSupported(fmt::format("{}; kvbed can't run this model faithfully", what));
+}
+
 Status ValidateModelConfig(const ModelConfig& config) {
   KVBED_RETURN_IF_ERROR(CheckCount("hidden_size", config.hidden));
   KVBED_RETURN_IF_ERROR(CheckCount("num_hidden_layers", config.layers, kLayersMax));

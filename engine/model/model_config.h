@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "offload/status.h"
@@ -60,6 +61,9 @@ struct ModelConfig {
 // Invalid argument, naming the field, when a count is 0 or beyond what kvbed indexes with, when
 // heads don't divide, when head_dim is odd, or when a RoPE or norm number makes no sense.
 Status ValidateModelConfig(const ModelConfig& config);
+
+// The refusal of a model that would run, but not as its makers meant.
+Status RefuseModel(std::string_view what);
 
 // The head_dim/2 angular frequencies in radians per position, in fp32, operation by operation as
 // transformers computes them in torch (modeling_rope_utils.py, _compute_default_rope_parameters and

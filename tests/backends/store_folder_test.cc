@@ -138,7 +138,7 @@ TEST_F(StoreFolderTest, ReadersShareAndAWriterExcludesAndIsNamed) {
     for (const StoreAccess access : {StoreAccess::kRead, StoreAccess::kWrite}) {
       // By /proc/locks, or where that can't be, by what the writer left.
       EXPECT_TRUE(FailsWith(Outcome(access), StatusCode::kInvalidArgument,
-                            "process " + writer.pid() + " (store_folder_te"));
+                            "process " + writer.pid() + " (backends_test)"));
     }
   }
   // Its LOCK file is still there, and means nothing any more.

@@ -21,7 +21,7 @@ namespace kvbed {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 class Bench : public ::testing::Test {
  protected:
@@ -34,10 +34,10 @@ class Bench : public ::testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
-  static std::vector<json> Rows(const std::string& lines) {
-    std::vector<json> rows;
+  static std::vector<Json> Rows(const std::string& lines) {
+    std::vector<Json> rows;
     std::istringstream in(lines);
-    for (std::string line; std::getline(in, line);) rows.push_back(json::parse(line));
+    for (std::string line; std::getline(in, line);) rows.push_back(Json::parse(line));
     return rows;
   }
   std::vector<std::string> Left() const {
@@ -59,7 +59,7 @@ TEST_F(Bench, ARowHasBothDirectionsVerifiedAndLeavesNothing) {
   ASSERT_EQ(run.exit_code, kExitOk) << run.err;
   const auto rows = Rows(run.out);
   ASSERT_EQ(rows.size(), 1u);
-  const json& row = rows[0];
+  const Json& row = rows[0];
   EXPECT_EQ(row["schema"], "kvbed-bench/1");
   EXPECT_EQ(row["status"], "ok");
   EXPECT_EQ(row["cell"]["ctx_tokens"], 64);
@@ -89,7 +89,7 @@ TEST_F(Bench, FioStandsBesideEachRepetition) {
   if (!FioVersion().ok()) KVBED_SKIP_OR_FAIL("fio is not installed");
   const CommandRun run = RunKvbed(Arguments({"-o", "jsonl"}));
   ASSERT_EQ(run.exit_code, kExitOk) << run.err;
-  const json ceiling = Rows(run.out).at(0)["ceiling"];
+  const Json ceiling = Rows(run.out).at(0)["ceiling"];
   if (!ceiling["reason"].is_null()) KVBED_SKIP_OR_FAIL(ceiling["reason"].get<std::string>());
   for (const char* name :
        {"write_gb_per_s", "read_gb_per_s", "write_efficiency", "read_efficiency", "cpu_s_per_gb"}) {
@@ -120,7 +120,7 @@ TEST_F(Bench, RunsEveryShapeAndContextAndWritesFilesBesideTheTable) {
   EXPECT_EQ(rows[3]["bytes"]["proof"], "unavailable");
   EXPECT_EQ(rows[3]["verify"]["status"], "equal");
   std::ifstream json_in(file);
-  EXPECT_EQ(json::parse(json_in).size(), 4u);
+  EXPECT_EQ(Json::parse(json_in).size(), 4u);
 }
 
 TEST_F(Bench, StrictEndsWith3WhenARowCantBePublished) {

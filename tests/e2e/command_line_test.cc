@@ -68,8 +68,8 @@ TEST(Doctor, SaysWhatAFolderAllows) {
   const TempDir folder;
   const CommandRun run = RunKvbed({"doctor", folder.path(), "-o", "json"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  const auto json = run.Json();
-  EXPECT_GE(json.at("checks").size(), 8);
+  const auto doctor = run.Json();
+  EXPECT_GE(doctor.at("checks").size(), 8);
 }
 
 }  // namespace

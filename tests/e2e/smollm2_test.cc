@@ -17,19 +17,19 @@ const char* const kText =
     "must come back as it was: one wrong bit in a cache is a wrong word in an answer, and nobody "
     "will see where it came from. ";
 
-struct Case {
+struct SmolCase {
   std::string block_tokens;
   std::string place;  // "prefill", "middle" or "boundary" of a block
   std::string dtype;
   std::string where;  // "same", "fresh" or "memory"
 };
 
-std::string NameOf(const testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string SmolNameOf(const testing::TestParamInfo<SmolCase>& info) {
+  const SmolCase& c = info.param;
   return "Block" + c.block_tokens + "_" + c.place + "_" + c.dtype + "_" + c.where;
 }
 
-void RestoreBitForBit(const Case& c) {
+void RestoreBitForBit(const SmolCase& c) {
   if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");
   const TempDir folder;
   const uint64_t block = std::stoull(c.block_tokens);
@@ -76,14 +76,14 @@ void RestoreBitForBit(const Case& c) {
   EXPECT_EQ(json.at("store").at("direct").get<bool>(), c.where != "memory");
 }
 
-class Smol : public testing::TestWithParam<Case> {};
+class Smol : public testing::TestWithParam<SmolCase> {};
 TEST_P(Smol, RestoresBitForBit) { RestoreBitForBit(GetParam()); }
 
 // Every pair of values of two factors but block size with all of the others: three cases a size.
-std::vector<Case> Pairs() {
+std::vector<SmolCase> Pairs() {
   const std::vector<std::string> dtypes{"bf16", "fp32"}, wheres{"same", "fresh", "memory"},
       places{"prefill", "middle", "boundary"};
-  std::vector<Case> cases;
+  std::vector<SmolCase> cases;
   size_t i = 0;
   for (const char* block : {"1", "4", "5", "7", "16", "32", "64", "256"}) {
     for (size_t k = 0; k < 3; ++k) {
@@ -94,10 +94,10 @@ std::vector<Case> Pairs() {
   }
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(Pairs, Smol, testing::ValuesIn(Pairs()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Pairs, Smol, testing::ValuesIn(Pairs()), SmolNameOf);
 
-std::vector<Case> Matrix() {
-  std::vector<Case> cases;
+std::vector<SmolCase> Matrix() {
+  std::vector<SmolCase> cases;
   for (const char* block : {"1", "4", "5", "7", "16", "32", "64", "256"}) {
     for (const char* place : {"prefill", "middle", "boundary"}) {
       for (const char* dtype : {"bf16", "fp32"}) {
@@ -109,7 +109,7 @@ std::vector<Case> Matrix() {
   }
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(FullMatrix, Smol, testing::ValuesIn(Matrix()), NameOf);
+INSTANTIATE_TEST_SUITE_P(FullMatrix, Smol, testing::ValuesIn(Matrix()), SmolNameOf);
 
 TEST(SmolFirstRun, GivesTheDocumentedNumbers) {
   if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");

@@ -9,8 +9,8 @@
 namespace kvbed {
 namespace {
 
-constexpr double kLogitsTolerance = 5e-4;
-constexpr double kKvTolerance = 2e-4;
+constexpr double kSmolLogitsTolerance = 5e-4;
+constexpr double kSmolKvTolerance = 2e-4;
 constexpr double kKvSumTolerance = 1e-6;  // of the sum of absolute values
 // bf16 tokens may part where the two best logits are this near.
 constexpr double kBf16Gap = 0.5;
@@ -31,12 +31,12 @@ void CheckKv(const nlohmann::json& expected, Sequence& sequence) {
   const double expected_abs_sum = expected["abs_sum"];
   EXPECT_NEAR(sum, expected["sum"].get<double>(), kKvSumTolerance * expected_abs_sum);
   EXPECT_NEAR(abs_sum, expected_abs_sum, kKvSumTolerance * expected_abs_sum);
-  EXPECT_NEAR(abs_max, expected["abs_max"].get<double>(), kKvTolerance);
+  EXPECT_NEAR(abs_max, expected["abs_max"].get<double>(), kSmolKvTolerance);
   for (size_t i = 0; i < expected["values"].size(); ++i) {
     const auto& at = expected["index_head_token_dim"][i];
     const size_t index =
         (at[0].get<size_t>() * tokens + at[1].get<size_t>()) * head_dim + at[2].get<size_t>();
-    EXPECT_NEAR(values[index], expected["values"][i].get<double>(), kKvTolerance);
+    EXPECT_NEAR(values[index], expected["values"][i].get<double>(), kSmolKvTolerance);
   }
 }
 
@@ -68,7 +68,7 @@ TEST_F(SmolLM2, GivesTheExpectedKvLogitsAndTokensInFp32) {
       SCOPED_TRACE(i);
       for (size_t rank = 0; rank < expected["top5_ids"][i].size(); ++rank) {
         EXPECT_NEAR(session.logits()[expected["top5_ids"][i][rank].get<size_t>()],
-                    expected["top5_logits"][i][rank].get<double>(), kLogitsTolerance);
+                    expected["top5_logits"][i][rank].get<double>(), kSmolLogitsTolerance);
       }
       ASSERT_EQ(Greedy(session.logits()), generated[i]);
       if (i + 1 < generated.size()) session.Decode(generated[i]);
@@ -117,9 +117,11 @@ TEST_F(SmolLM2, NoticesAnotherEpsilonAndAnotherTheta) {
     Session session(engine, 16, ids.size());
     return std::abs(session.Prefill(ids).logits()[best] - expected);
   };
-  EXPECT_LE(difference([](ModelConfig&) {}), kLogitsTolerance);
-  EXPECT_GT(difference([](ModelConfig& config) { config.rms_norm_eps = 1e-6f; }), kLogitsTolerance);
-  EXPECT_GT(difference([](ModelConfig& config) { config.rope_theta = 10000; }), kLogitsTolerance);
+  EXPECT_LE(difference([](ModelConfig&) {}), kSmolLogitsTolerance);
+  EXPECT_GT(difference([](ModelConfig& config) { config.rms_norm_eps = 1e-6f; }),
+            kSmolLogitsTolerance);
+  EXPECT_GT(difference([](ModelConfig& config) { config.rope_theta = 10000; }),
+            kSmolLogitsTolerance);
 }
 
 }  // namespace

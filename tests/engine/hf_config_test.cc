@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json SomeConfig() {
+Json SomeHfConfig() {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
           {"hidden_size", 128},
@@ -26,7 +26,7 @@ Json SomeConfig() {
 }
 
 Json With(const Json& changes) {
-  Json config = SomeConfig();
+  Json config = SomeHfConfig();
   config.update(changes);
   return config;
 }
@@ -60,7 +60,7 @@ TEST(HfConfig, ReadsTheNumbers) {
 TEST(HfConfig, TakesHeadDimAndKvHeadsWhenGivenAndElseTheirDefaults) {
   ASSERT_OK_AND_ASSIGN(const ModelConfig given, ParseHfConfig(With({{"head_dim", 32}}).dump()));
   EXPECT_EQ(given.head_dim, 32u);
-  Json config = SomeConfig();
+  Json config = SomeHfConfig();
   config.erase("num_key_value_heads");
   ASSERT_OK_AND_ASSIGN(const ModelConfig mha, ParseHfConfig(config.dump()));
   EXPECT_EQ(mha.kv_heads, 8u);
@@ -120,7 +120,7 @@ TEST(HfConfig, AcceptsWhatIsNotInEffect) {
 TEST(HfConfig, NamesTheFieldAtFault) {
   for (const char* field : {"hidden_size", "num_hidden_layers", "num_attention_heads",
                             "intermediate_size", "vocab_size", "rms_norm_eps", "model_type"}) {
-    Json config = SomeConfig();
+    Json config = SomeHfConfig();
     config.erase(field);
     EXPECT_TRUE(FailsWith(StatusOf(ParseHfConfig(config.dump())), StatusCode::kCorruption, field));
   }

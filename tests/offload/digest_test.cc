@@ -1,4 +1,5 @@
 #include "offload/digest.h"
+#include "tests/support/random_bytes.h"
 
 #include <gtest/gtest.h>
 
@@ -9,13 +10,6 @@
 
 namespace kvbed {
 namespace {
-
-std::vector<std::byte> RandomBytes(size_t size, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<std::byte> bytes(size);
-  for (std::byte& b : bytes) b = static_cast<std::byte>(random());
-  return bytes;
-}
 
 // The values of the empty input are in xxHash's documentation; the others are what `xxhsum` prints.
 TEST(Digest, KnownValues) {

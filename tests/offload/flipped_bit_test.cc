@@ -6,16 +6,10 @@
 #include <vector>
 
 #include "offload/digest.h"
+#include "tests/support/random_bytes.h"
 
 namespace kvbed {
 namespace {
-
-std::vector<std::byte> RandomBytes(size_t size, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<std::byte> bytes(size);
-  for (std::byte& b : bytes) b = static_cast<std::byte>(random());
-  return bytes;
-}
 
 std::optional<uint64_t> FoundAfterFlipping(std::vector<std::byte> bytes, uint64_t bit) {
   const uint64_t wanted = Xxh3_64(bytes);

@@ -12,10 +12,10 @@ namespace {
 
 const Digest128 kStore = Xxh3_128(AsBytes("this store"));
 const Digest128 kOtherStore = Xxh3_128(AsBytes("another store"));
-const SequenceIdentity kIdentity = {Xxh3_128(AsBytes("model")), 5, 77};
+const SequenceIdentity kSequenceIdentity = {Xxh3_128(AsBytes("model")), 5, 77};
 
 // Blocks of 5 tokens.
-std::unique_ptr<BlockPool> MakePool(uint32_t records) {
+std::unique_ptr<BlockPool> SmallPool(uint32_t records) {
   return BlockPool::Create(TinyGeometry(), records).value();
 }
 
@@ -25,9 +25,9 @@ StoredBlock StoredNow(const Sequence& sequence, uint64_t block, uint64_t generat
 }
 
 TEST(Sequence, ReservesWholeBlocksZeroed) {
-  const auto pool = MakePool(4);
+  const auto pool = SmallPool(4);
   pool->PoisonAll();
-  Sequence sequence(*pool, kIdentity);
+  Sequence sequence(*pool, kSequenceIdentity);
   ASSERT_OK(sequence.Reserve(6));
   EXPECT_EQ(sequence.block_table().size(), 2u);
   EXPECT_EQ(sequence.cached_tokens(), 0u);
@@ -39,8 +39,8 @@ TEST(Sequence, ReservesWholeBlocksZeroed) {
 }
 
 TEST(Sequence, ReservesAllOrNothing) {
-  const auto pool = MakePool(3);
-  Sequence sequence(*pool, kIdentity);
+  const auto pool = SmallPool(3);
+  Sequence sequence(*pool, kSequenceIdentity);
   ASSERT_OK(sequence.Reserve(5));
   const auto table = sequence.block_table();
   EXPECT_TRUE(FailsWith(sequence.Reserve(16), StatusCode::kOutOfSpace, "16 tokens in 4 blocks"));
@@ -50,8 +50,8 @@ TEST(Sequence, ReservesAllOrNothing) {
 }
 
 TEST(Sequence, CountsTokensInItsBlocks) {
-  const auto pool = MakePool(4);
-  Sequence sequence(*pool, kIdentity);
+  const auto pool = SmallPool(4);
+  Sequence sequence(*pool, kSequenceIdentity);
   ASSERT_OK(sequence.Reserve(20));
   sequence.Advance(7);
   EXPECT_EQ(sequence.cached_tokens(), 7u);
@@ -65,12 +65,12 @@ TEST(Sequence, CountsTokensInItsBlocks) {
 }
 
 TEST(Sequence, HeadersSayWhatABlockHolds) {
-  const auto pool = MakePool(2);
-  Sequence sequence(*pool, kIdentity);
+  const auto pool = SmallPool(2);
+  Sequence sequence(*pool, kSequenceIdentity);
   ASSERT_OK(sequence.Reserve(8));
   sequence.Advance(8);
   const RecordHeader header = sequence.HeaderOf(1, 42);
-  EXPECT_EQ(header.id, (RecordId{{kIdentity.model_fingerprint, 77, 1}, 42}));
+  EXPECT_EQ(header.id, (RecordId{{kSequenceIdentity.model_fingerprint, 77, 1}, 42}));
   EXPECT_EQ(header.tokens_used, 3u);
   EXPECT_EQ(header.first_position, 5u);
   EXPECT_EQ(header.rope_identity, 5u);
@@ -78,8 +78,8 @@ TEST(Sequence, HeadersSayWhatABlockHolds) {
 }
 
 TEST(Sequence, ABlockIsStoredUntilItChanges) {
-  const auto pool = MakePool(2);
-  Sequence sequence(*pool, kIdentity);
+  const auto pool = SmallPool(2);
+  Sequence sequence(*pool, kSequenceIdentity);
   ASSERT_OK(sequence.Reserve(10));
   sequence.Advance(8);
   EXPECT_EQ(sequence.StoredAs(0, kStore), std::nullopt);
@@ -93,8 +93,8 @@ TEST(Sequence, ABlockIsStoredUntilItChanges) {
 }
 
 TEST(Sequence, ASealThatWasNeverStoredStillUsesItsGenerationUp) {
-  const auto pool = MakePool(1);
-  Sequence sequence(*pool, kIdentity);
+  const auto pool = SmallPool(1);
+  Sequence sequence(*pool, kSequenceIdentity);
   ASSERT_OK(sequence.Reserve(5));
   sequence.Advance(5);
   EXPECT_EQ(sequence.LastGeneration(0), 0u);
@@ -106,8 +106,8 @@ TEST(Sequence, ASealThatWasNeverStoredStillUsesItsGenerationUp) {
 }
 
 TEST(Sequence, TakesOverRestoredBlocksAndGrowsOn) {
-  const auto pool = MakePool(3);
-  Sequence sequence(*pool, kIdentity);
+  const auto pool = SmallPool(3);
+  Sequence sequence(*pool, kSequenceIdentity);
   for (uint32_t tokens : {5u, 2u}) {
     ASSERT_OK_AND_ASSIGN(const uint32_t record, pool->Allocate(BlockPool::Contents::kAsItIs));
     StoredBlock stored;
@@ -126,9 +126,9 @@ TEST(Sequence, TakesOverRestoredBlocksAndGrowsOn) {
 }
 
 TEST(Sequence, GivesItsRecordsBack) {
-  const auto pool = MakePool(4);
+  const auto pool = SmallPool(4);
   {
-    Sequence sequence(*pool, kIdentity);
+    Sequence sequence(*pool, kSequenceIdentity);
     ASSERT_OK(sequence.Reserve(20));
     const Sequence moved = std::move(sequence);
     EXPECT_EQ(pool->free_records(), 0u);
@@ -138,9 +138,9 @@ TEST(Sequence, GivesItsRecordsBack) {
 }
 
 TEST(SequenceDeathTest, WrongUseIsAProgrammingError) {
-  const auto pool = MakePool(2);
+  const auto pool = SmallPool(2);
   EXPECT_DEATH(Sequence(*pool, SequenceIdentity{}), "check failed");  // sequence id 0
-  Sequence sequence(*pool, kIdentity);
+  Sequence sequence(*pool, kSequenceIdentity);
   ASSERT_OK(sequence.Reserve(5));
   EXPECT_DEATH(sequence.Advance(6), "check failed");
   sequence.Advance(5);

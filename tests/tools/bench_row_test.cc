@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
                  m.bytes.process.reset();
                },
                "other I/O"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST(BenchRow, OneWrongRecordFailsIt) {
   Measurement m = Good();

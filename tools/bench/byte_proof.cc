@@ -17,7 +17,7 @@ double Ratio(uint64_t part, uint64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-struct Direction {
+struct DirectionEvidence {
   const char* verb;
   uint64_t app_bytes;
   std::optional<uint64_t> process_bytes;
@@ -25,7 +25,7 @@ struct Direction {
   bool redundant;
 };
 
-std::optional<double> Judge(const Direction& direction, bool direct, ByteVerdict& verdict) {
+std::optional<double> Judge(const DirectionEvidence& direction, bool direct, ByteVerdict& verdict) {
   if (direction.app_bytes == 0 || !direction.device_bytes) return std::nullopt;
   const double ratio = Ratio(*direction.device_bytes, direction.app_bytes);
   const std::string says =
