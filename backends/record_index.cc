@@ -58,9 +58,12 @@ Status RecordIndex::AddManifest(const Manifest& manifest) {
 }
 
 Status RecordIndex::Reference(Manifest& manifest) {
-  for (ManifestBlock& block : manifest.blocks) {
-    const IndexEntry* entry = Find(block.id);
-    if (entry == nullptr) return Missing(block.id);
+  std::vector<IndexEntry*> entries;
+  entries.reserve(manifest.blocks.size());
+  for (const ManifestBlock& block : manifest.blocks) {
+    const auto found = entries_.find(block.id);
+    if (found == entries_.end()) return Missing(block.id);
+    IndexEntry* const entry = entries.emplace_back(&found->second);
     if (entry->digest != block.digest || entry->record_bytes != manifest.geometry.record_bytes()) {
       return OtherBytes(block.id);
     }
@@ -69,10 +72,9 @@ Status RecordIndex::Reference(Manifest& manifest) {
           fmt::format("the record of {} was not flushed", block.id.ToString()));
     }
   }
-  for (ManifestBlock& block : manifest.blocks) {
-    IndexEntry& entry = entries_.find(block.id)->second;
-    block.place = entry.place;
-    AddReference(entry);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    manifest.blocks[i].place = entries[i]->place;
+    AddReference(*entries[i]);
   }
   return Status::Ok();
 }

@@ -6,6 +6,8 @@
 #include <xxhash.h>
 #endif
 
+#include "offload/digest_avx2.h"
+
 namespace kvbed {
 namespace {
 
@@ -19,7 +21,15 @@ Digest128 Canonical(XXH128_hash_t hash) {
 
 }  // namespace
 
-uint64_t Xxh3_64(Bytes bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+uint64_t Xxh3_64(Bytes bytes) {
+#ifdef KVBED_DIGEST_AVX2
+  // Small inputs are in the cache.
+  if (bytes.size() >= 1024 && __builtin_cpu_supports("avx2")) {
+    return Xxh3_64Avx2(bytes.data(), bytes.size());
+  }
+#endif
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
 
 Digest128 Xxh3_128(Bytes bytes) { return Canonical(XXH3_128bits(bytes.data(), bytes.size())); }
 

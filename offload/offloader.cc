@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "offload/clock.h"
 #include "offload/damage.h"
@@ -168,18 +169,22 @@ class Reader {
     // Before the first submit: an engine may read inline.
     reading_since_ns_ = MonotonicNs();
     refill();
-    while (channel_.outstanding() > 0) {
-      completed_.clear();
-      KVBED_RETURN_IF_ERROR(channel_.Reap(1, completed_));
-      const std::vector<Landed> landed = TakeCompleted();
-      refill();
-      if (channel_.outstanding() == 0) report_.read_ns += MonotonicNs() - reading_since_ns_;
-      for (const Landed& one : landed) {
-        if (one.status.ok() || one.short_bytes) {
-          Verify(one.block, one.short_bytes);
-        } else {
-          RecordFailure(one.block, one.status);
-        }
+    // One record is verified at a time, so that what lands meanwhile is soon replaced in the queue.
+    while (channel_.outstanding() > 0 || !landed_.empty()) {
+      if (channel_.outstanding() > 0) {
+        completed_.clear();
+        KVBED_RETURN_IF_ERROR(channel_.Reap(landed_.empty() ? 1 : 0, completed_));
+        TakeCompleted();
+        refill();
+        if (channel_.outstanding() == 0) report_.read_ns += MonotonicNs() - reading_since_ns_;
+      }
+      if (landed_.empty()) continue;
+      const Landed one = std::move(landed_.front());
+      landed_.pop_front();
+      if (one.status.ok() || one.short_bytes) {
+        Verify(one.block, one.short_bytes);
+      } else {
+        RecordFailure(one.block, one.status);
       }
     }
     report_.wall_ns = MonotonicNs() - start_ns_;
@@ -238,11 +243,9 @@ class Reader {
   }
 
   // Copies completions out before their requests are used again.
-  std::vector<Landed> TakeCompleted() {
-    std::vector<Landed> landed;
-    landed.reserve(completed_.size());
+  void TakeCompleted() {
     for (StoreRequest* request : completed_) {
-      landed.push_back({ring_.BlockOf(request), request->status, request->short_bytes});
+      landed_.push_back({ring_.BlockOf(request), request->status, request->short_bytes});
       if (report_.first_done_ns == 0) report_.first_done_ns = request->completed_ns - start_ns_;
       report_.last_done_ns = std::max(report_.last_done_ns, request->completed_ns - start_ns_);
       if (options_.keep_latencies) {
@@ -250,7 +253,6 @@ class Reader {
       }
       ring_.Return(request);
     }
-    return landed;
   }
 
   void Verify(uint64_t block, std::optional<uint64_t> short_bytes = std::nullopt) {
@@ -338,6 +340,7 @@ class Reader {
   std::vector<uint32_t> records_;  // destinations by block
   std::vector<StoreRequest*> submit_;
   std::vector<StoreRequest*> completed_;
+  std::deque<Landed> landed_;  // read and not yet verified
   std::vector<uint64_t> bad_blocks_;
   uint64_t start_ns_ = 0;
   uint64_t reading_since_ns_ = 0;

@@ -111,7 +111,7 @@ class CellRun {
   Status ReadCeilings(bool warm_up);
   Status Fio(bool write, bool huge, bool warm_up, CeilingSamples& samples);
   Status Raw(bool write, bool warm_up);
-  Status FirstWrite(bool warm_up);
+  Status FirstWrite();
   Status NullRates();
   Status NullRun(BlockStore& store, StoreChannel& channel, uint64_t round,
                  std::vector<double>& write, std::vector<double>& read);
@@ -234,11 +234,17 @@ Manifest CellRun::NewManifest(const std::string& name) const {
 }
 
 Status CellRun::Repeat(const BenchProgress& progress) {
-  const uint64_t total = uint64_t{cell().repetitions} + 1;
-  for (uint64_t done = 0; done < total; ++done) {
+  const uint64_t repetitions = uint64_t{cell().repetitions} + 1;
+  const uint64_t total = repetitions + cell().repetitions;
+  for (uint64_t done = 0; done < repetitions; ++done) {
     progress(done, total);
     KVBED_RETURN_IF_ERROR(OneRepetition(done == 0));
     if (done == 0 && has_files()) KVBED_RETURN_IF_ERROR(NullRates());
+  }
+  // Last, since the files that it removes may be discarded on the device in the background.
+  for (uint32_t i = 0; i < cell().repetitions; ++i) {
+    progress(repetitions + i, total);
+    KVBED_RETURN_IF_ERROR(FirstWrite());
   }
   progress(total, total);
   return Status::Ok();
@@ -257,8 +263,7 @@ Status CellRun::OneRepetition(bool warm_up) {
   }
   pool_->PoisonAll();
   KVBED_RETURN_IF_ERROR(RestoreOnce(manifest, warm_up));
-  KVBED_RETURN_IF_ERROR(ReadCeilings(warm_up));
-  return FirstWrite(warm_up);
+  return ReadCeilings(warm_up);
 }
 
 Status CellRun::OffloadOnce(Sequence& sequence, Manifest& manifest, bool warm_up) {
@@ -371,8 +376,9 @@ Status CellRun::Raw(bool write, bool warm_up) {
 }
 
 // Into a store that is made for it, so that no slot was ever written, and fio into a new file.
-Status CellRun::FirstWrite(bool warm_up) {
-  if (warm_up || !result_.first_write_reason.empty()) return Status::Ok();
+Status CellRun::FirstWrite() {
+  if (Interrupted()) return InterruptedStatus();
+  if (!result_.first_write_reason.empty()) return Status::Ok();
   NamedStore named = cell().store;
   named.spec.path = FileIn("first-write");
   named.spec.snapshot.clear();
