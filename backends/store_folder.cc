@@ -39,7 +39,9 @@ Status CheckPlace(Io& io, const std::string& path, StoreAccess access) {
     }
     return io.MakeDirectories(path);
   }
-  if (!entries.ok()) return entries.status();
+  if (!entries.ok()) {
+    return entries.status().WithContext(fmt::format("the store's folder {} can't be read", path));
+  }
   if (HasIdentity(*entries)) return Status::Ok();
   KVBED_ASSIGN_OR_RETURN(const std::string foreign, ForeignEntry(io, path, *entries));
   if (!foreign.empty()) {

@@ -242,9 +242,12 @@ void WriteVerdict(Page& page, const RunReport& report) {
     if (logits.status == VerdictStatus::kNotAssessable) {
       page.Line("", "logits    not assessable: {}", logits.reason);
     } else {
-      page.Line("", "logits    {}, {} of them differ{}", Count(logits.steps, "step", "steps"),
-                logits.differing_steps,
-                logits.differing_bits ? fmt::format(" in {} bits", *logits.differing_bits) : "");
+      const std::string bits =
+          logits.differing_bits.value_or(0) > 0
+              ? fmt::format(", in {}", Count(*logits.differing_bits, "bit", "bits"))
+              : "";
+      page.Line("", "logits    {} of {} steps equal{}", logits.steps - logits.differing_steps,
+                logits.steps, bits);
     }
   }
   if (report.tokens) {
