@@ -64,6 +64,16 @@ TEST(Version, NamesLibraries) {
   }
 }
 
+TEST(Install, TheInstalledCommandRuns) {
+  const TempDir prefix;
+  const CommandRun install =
+      RunCommand(KVBED_CMAKE, {"--install", KVBED_BUILD_DIR, "--prefix", prefix.path()});
+  ASSERT_EQ(install.exit_code, 0) << install.out << install.err;
+  const CommandRun run = RunCommand(prefix / "bin/kvbed", {"--version"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(run.out.starts_with("kvbed ")) << run.out;
+}
+
 TEST(Doctor, SaysWhatAFolderAllows) {
   const TempDir folder;
   const CommandRun run = RunKvbed({"doctor", folder.path(), "-o", "json"});

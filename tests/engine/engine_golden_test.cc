@@ -114,8 +114,8 @@ TEST_P(Wrong, ConfigIsCaughtByTheTolerance) {
   EXPECT_GT(difference, kFp32Tolerance);
   const double expected =
       Expected(GetParam().tiny)["if_wrong"][GetParam().name]["max_abs_logit_diff"].get<double>();
-  // Another theta moves these logits by 18.11 with the scaling and 18.10 without, the reference's by
-  // 17.72: what it changed besides isn't recorded.
+  // Another theta moves these logits by 18.11 with the scaling and 18.10 without, the reference's
+  // by 17.72: what it changed besides isn't recorded.
   const double tolerance = GetParam().name == "theta_10000" ? 0.5 : kFp32Tolerance;
   EXPECT_NEAR(difference, expected, tolerance);
 }
