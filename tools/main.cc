@@ -7,6 +7,7 @@
 #include <exception>
 #include <new>
 
+#include "tools/bus_error.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
 #include "tools/exit_code.h"
@@ -33,6 +34,7 @@ int Main(int argc, char** argv) {
   const kvbed::InterruptGuard guard;
   // A reader that goes away (head, a dead parent) is an error of the write, not a death by signal.
   std::signal(SIGPIPE, SIG_IGN);
+  kvbed::EndOnBusError();
   return line.Run(argc, argv);
 }
 
