@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "backends/direct_io.h"
 #include "tools/version.h"
 
 namespace kvbed {
@@ -95,9 +96,11 @@ void ReadFilesystem(const std::string& path, const SystemRoots& roots, Environme
     environment.mount_point = Value(mount->mount_point);
     environment.mount_options = Value(mount->options);
   } else {
-    const std::string reason = mount.status().message();
-    environment.fs_type = Absent<std::string>(reason);
-    environment.mount_point = environment.mount_options = environment.fs_type;
+    // In a chroot no mount may be in sight; the filesystem still says what it is.
+    environment.mount_point = Absent<std::string>(mount.status().message());
+    environment.mount_options = environment.mount_point;
+    const auto type = FilesystemType(NearestExisting(path));
+    environment.fs_type = type.ok() ? Value(*type) : Absent<std::string>(type.status().message());
   }
   struct statvfs space {};
   if (::statvfs(NearestExisting(path).c_str(), &space) == 0) {
