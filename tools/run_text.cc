@@ -288,12 +288,14 @@ void WriteDrift(Page& page, const RunReport& report) {
             drift.positions);
   for (size_t i = 0; i < std::min(drift.flips.size(), kShownFlips); ++i) {
     const TokenFlip& flip = drift.flips[i];
-    page.Line("", "          position {}: \"{}\" ({}) instead of \"{}\" ({}){}", flip.position,
-              drift.recomputed_texts[i], flip.recomputed_id, drift.cached_texts[i], flip.cached_id,
-              flip.top2_gap
-                  ? fmt::format(", which were {:.3g} apart ({:.3g} steps of {})", *flip.top2_gap,
-                                flip.gap_steps.value_or(0), DTypeName(report.model.geometry.dtype))
-                  : "");
+    const double gap_steps = flip.gap_steps.value_or(0);
+    page.Line(
+        "", "          position {}: \"{}\" ({}) instead of \"{}\" ({}){}", flip.position,
+        drift.recomputed_texts[i], flip.recomputed_id, drift.cached_texts[i], flip.cached_id,
+        flip.top2_gap
+            ? fmt::format(", which were {:.3g} apart ({:.3g} {} of {})", *flip.top2_gap, gap_steps,
+                          gap_steps == 1 ? "step" : "steps", DTypeName(report.model.geometry.dtype))
+            : "");
   }
 }
 
