@@ -1,6 +1,7 @@
 // kvbed snapshot: prefill and decode, commit a snapshot, and write down what a resume must give.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "offload/clock.h"
@@ -62,6 +63,28 @@ Status CheckNameIsFree(const SnapshotCommandOptions& options, BlockStore& store)
   return Status::Ok();
 }
 
+// Before any work: a ledger that can't be written, or that would take the place of something else.
+Status CheckLedgerPlace(const std::string& file, const std::string& store_folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path path = fs::weakly_canonical(fs::absolute(file), error);
+  const fs::path relative =
+      path.lexically_relative(fs::weakly_canonical(fs::absolute(store_folder), error));
+  if (!relative.empty() && *relative.begin() != "..") {
+    return Status::InvalidArgument(fmt::format(
+        "--ledger {} lies inside the store, and has to be kept outside: name another place", file));
+  }
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
+    return Status::InvalidArgument(
+        fmt::format("--ledger {} is no regular file: name another place", file));
+  }
+  if (!fs::is_directory(path.parent_path(), error)) {
+    return Status::NotFound(
+        fmt::format("--ledger {}: its folder is not there: make it first", file));
+  }
+  return Status::Ok();
+}
+
 Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
   const uint64_t start_ns = MonotonicNs();
   RunReport report;
@@ -76,6 +99,9 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
   }
   if (!named.spec.snapshot.empty()) {
     return Status::InvalidArgument("--store names a snapshot: give --name NAME and no #NAME");
+  }
+  if (options.ledger_file) {
+    KVBED_RETURN_IF_ERROR(CheckLedgerPlace(*options.ledger_file, named.spec.path));
   }
   KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options.model));
   report.load_ns = model.load_ns;
