@@ -213,20 +213,35 @@ TEST(Tidy, LibraryHeadersAreFreeOfFmt) {
 
 // ---- what is built -----------------------------------------------------------------------------
 
-// kvbed_tests(... FOLDER folder ... TESTS ... name ...) stands in the CMakeLists.txt of the test's
-// folder, or sets the list of names that such a call is given.
+// The words of each list of tests that kvbed_tests() of this folder is given: what follows TESTS up
+// to the end of the call, and what set() and list(APPEND) put into ${tests}.
+std::vector<std::string> RegisteredTests(const std::vector<std::string>& words,
+                                         const std::string& folder) {
+  std::vector<std::string> names;
+  bool used = false, call = false, here = false, listed = false;
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i + 1] == "(") {
+      call = words[i] == "kvbed_tests";
+      here = listed = false;
+    }
+    if (call && words[i] == "FOLDER" && words[i + 1] == folder) used = here = true;
+    if (words[i] == ")") listed = false;
+    if (listed) names.push_back(words[i]);
+    const bool variable =
+        i > 0 && words[i] == "tests" && (words[i - 1] == "APPEND" || words[i - 1] == "(");
+    if ((words[i] == "TESTS" && here) || variable) listed = true;
+  }
+  return used ? names : std::vector<std::string>();
+}
+
 bool TestIsRegistered(std::string_view path, std::string_view cmake) {
   const fs::path file(path);
   const std::string parent = file.parent_path().generic_string();
   const std::string folder = parent == "tests" ? "." : parent.substr(sizeof("tests/") - 1);
   std::string name = file.stem().string();
   name.resize(name.size() - std::string_view("_test").size());
-  const std::vector<std::string> words = CMakeWords(cmake);
-  const std::vector<std::string> place = {"FOLDER", folder};
-  const auto call = std::ranges::find(words, "kvbed_tests");
-  return call != words.end() &&
-         std::search(call, words.end(), place.begin(), place.end()) != words.end() &&
-         std::ranges::find(words, name) != words.end();
+  const std::vector<std::string> names = RegisteredTests(CMakeWords(cmake), folder);
+  return std::ranges::find(names, name) != names.end();
 }
 
 // The file's name as a word in its folder's CMakeLists.txt, or its path from the nearest one above.
@@ -258,6 +273,15 @@ TEST(Tidy, EveryTestIsRegistered) {
   EXPECT_TRUE(TestIsRegistered("tests/tidy_test.cc", "kvbed_tests(tidy FOLDER . TESTS tidy)\n"));
   EXPECT_FALSE(TestIsRegistered("tests/offload/c_test.cc", call));
   EXPECT_FALSE(TestIsRegistered("tests/verify/a_test.cc", call));
+  EXPECT_FALSE(TestIsRegistered("tests/offload/a_test.cc", "other(x FOLDER offload TESTS a)\n"));
+  // The executable's, the folder's and a library's name register nothing.
+  EXPECT_FALSE(TestIsRegistered("tests/offload/offload_test.cc", call));
+  EXPECT_FALSE(TestIsRegistered("tests/offload/x_test.cc", call));
+  const std::string_view list =
+      "set(tests a)\nlist(APPEND tests b)\nkvbed_tests(e FOLDER e2e TESTS ${tests})\n";
+  EXPECT_TRUE(TestIsRegistered("tests/e2e/a_test.cc", list));
+  EXPECT_TRUE(TestIsRegistered("tests/e2e/b_test.cc", list));
+  EXPECT_FALSE(TestIsRegistered("tests/e2e/e_test.cc", list));
   EXPECT_FALSE(TestIsRegistered("tests/offload/a_test.cc", "# " + std::string(call)));
 }
 
