@@ -226,8 +226,7 @@ Json EnvironmentJson(const Environment& environment) {
   Set(out, "huge_page_bytes", environment.huge_page_bytes);
   Json libraries = Json::object();
   for (const auto& [name, version] : environment.libraries) {
-    libraries[name] = TextOrNull(version);
-    if (version.empty()) libraries[name + "_reason"] = "not in this build";
+    SetTextOrReason(libraries, name, version, "not in this build");
   }
   out["libraries"] = std::move(libraries);
   Set(out, "git_commit", environment.git_commit);

@@ -73,8 +73,6 @@ void AddReason(Json& result, std::string_view reason) {
   result["reasons"].push_back(std::string(reason));
 }
 
-Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 Json ModelJson(const ModelDescription& model) {
   const ModelConfig& config = model.config;
   Json out;
@@ -113,8 +111,7 @@ Json StoreJson(const StoreInfo& info, std::optional<uint64_t> huge_page_bytes) {
   out["ioengine_reason"] = TextOrNull(info.ioengine_reason);
   out["direct"] = info.direct;
   out["direct_reason"] = TextOrNull(info.direct_reason);
-  SetOrReason(out, "fs_type", info.fs_type.empty() ? std::nullopt : std::optional(info.fs_type),
-              "the store has no files");
+  SetTextOrReason(out, "fs_type", info.fs_type, "the store has no files");
   out["alignment_bytes"] = info.alignment_bytes;
   if (info.record_bytes > 0) {
     out["record_bytes"] = info.record_bytes;
@@ -175,6 +172,13 @@ void SetOrReason(Json& object, std::string_view name, const std::optional<std::s
                  std::string_view reason) {
   SetValueOrReason(object, name, value, reason);
 }
+
+void SetTextOrReason(Json& object, std::string_view name, const std::string& text,
+                     std::string_view reason) {
+  SetOrReason(object, name, text.empty() ? std::nullopt : std::optional(text), reason);
+}
+
+Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 std::string Iso8601(uint64_t unix_ns) {
   const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);

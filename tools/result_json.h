@@ -50,8 +50,6 @@ Json ModelJson(const ModelDescription& model);
 
 // `huge_page_bytes`: of the pool, as the kernel backs it; nullopt when there is no pool.
 Json StoreJson(const StoreInfo& info, std::optional<uint64_t> huge_page_bytes);
-// Null where the text is empty.
-Json TextOrNull(const std::string& text);
 Json FindingJson(const Finding& finding);
 
 // object[name] = null and object[name_reason] = reason.
@@ -65,6 +63,11 @@ void SetOrReason(Json& object, std::string_view name, std::optional<bool> value,
                  std::string_view reason);
 void SetOrReason(Json& object, std::string_view name, const std::optional<std::string>& value,
                  std::string_view reason);
+// The same for a text that is empty when there is none.
+void SetTextOrReason(Json& object, std::string_view name, const std::string& text,
+                     std::string_view reason);
+// Null where the text is empty: for reasons, which have none of their own.
+Json TextOrNull(const std::string& text);
 
 // "2026-01-31T12:34:56.789Z"
 std::string Iso8601(uint64_t unix_ns);

@@ -69,11 +69,9 @@ std::string PathOfSpec(const std::string& spec) {
 
 std::string DescribeIo(const StoreInfo& info) {
   if (info.ioengine == "none") return "copies in memory, no file";
-  std::string text =
-      fmt::format("{}, depth {}{}, {} on {}", info.ioengine, info.iodepth_requested,
-                  info.iodepth_achieved > 0 ? fmt::format(" ({} reached)", info.iodepth_achieved)
-                                            : std::string(),
-                  info.direct ? "O_DIRECT" : "buffered", info.fs_type);
+  std::string text = fmt::format("{}, depth {}", info.ioengine, info.iodepth_requested);
+  if (info.iodepth_achieved > 0) text += fmt::format(" ({} reached)", info.iodepth_achieved);
+  text += fmt::format(", {} on {}", info.direct ? "O_DIRECT" : "buffered", info.fs_type);
   if (info.registered_buffers) text += ", registered buffers";
   if (info.registered_files) text += ", registered files";
   for (const std::string& flag : info.ring_flags) text += ", " + flag;

@@ -230,12 +230,8 @@ Json CeilingJson(const Measurement& m, const Samples& offload, const Samples& re
   set("write_efficiency", PairRatio(offload.gb_per_s, m.fio.write), why);
   set("read_efficiency", PairRatio(restore.gb_per_s, m.fio.read), why);
   set("cpu_s_per_gb", MedianOf(m.fio_cpu_s_per_gb), why);
-  if (m.fio_job.empty()) {
-    SetNull(out, "fio_job", why);
-  } else {
-    out["fio_job"] = m.fio_job;
-  }
-  out["reason"] = why.empty() ? Json() : Json(why);
+  SetTextOrReason(out, "fio_job", m.fio_job, why);
+  out["reason"] = TextOrNull(why);
   set("huge_write_gb_per_s", MedianOf(m.fio_huge.write), m.fio_huge.reason);
   set("huge_read_gb_per_s", MedianOf(m.fio_huge.read), m.fio_huge.reason);
   set("raw_write_gb_per_s", MedianOf(m.raw.write), m.raw.reason);
@@ -248,9 +244,7 @@ Json CeilingJson(const Measurement& m, const Samples& offload, const Samples& re
     const auto ratio =
         best.samples != nullptr ? PairRatio(ours.gb_per_s, *best.samples) : std::nullopt;
     set(fmt::format("best_{}_efficiency", verb), ratio, "no ceiling was measured");
-    SetOrReason(out, fmt::format("best_{}", verb),
-                best.name.empty() ? std::nullopt : std::optional(best.name),
-                "no ceiling was measured");
+    SetTextOrReason(out, fmt::format("best_{}", verb), best.name, "no ceiling was measured");
   };
   set_best("write", offload, &CeilingSamples::write);
   set_best("read", restore, &CeilingSamples::read);

@@ -174,6 +174,9 @@ Status CellRun::Prepare() {
     device_ = DeviceCounters::For(place_->folder(), {});
     bytes.source_reason = device_.reason();
     bytes.redundancy = device_.redundancy();
+    FioJob job = Job(true);
+    job.file = "ceiling.dat";
+    result_.fio_job = "# run it in a folder on the store's filesystem\n" + FioCeilingsText(job);
   } else {
     bytes.source_reason = "the store has no files";
     result_.fio.reason = result_.fio_huge.reason = result_.raw.reason = bytes.source_reason;
@@ -192,10 +195,6 @@ Status CellRun::Prepare() {
     const Status huge = CheckHugePages(Job(true), ReadSystemFile("/proc/meminfo").value_or(""));
     if (!huge.ok()) result_.fio_huge.reason = huge.message();
   }
-  if (!has_files()) return Status::Ok();
-  FioJob job = Job(true);
-  job.file = "ceiling.dat";
-  result_.fio_job = "# run it in a folder on the store's filesystem\n" + FioCeilingsText(job);
   return Status::Ok();
 }
 
@@ -235,14 +234,15 @@ Manifest CellRun::NewManifest(const std::string& name) const {
 
 Status CellRun::Repeat(const BenchProgress& progress) {
   const uint64_t repetitions = uint64_t{cell().repetitions} + 1;
-  const uint64_t total = repetitions + cell().repetitions;
+  const uint64_t first_writes = has_files() ? cell().repetitions : 0;
+  const uint64_t total = repetitions + first_writes;
   for (uint64_t done = 0; done < repetitions; ++done) {
     progress(done, total);
     KVBED_RETURN_IF_ERROR(OneRepetition(done == 0));
     if (done == 0 && has_files()) KVBED_RETURN_IF_ERROR(NullRates());
   }
   // Last, since the files that it removes may be discarded on the device in the background.
-  for (uint32_t i = 0; i < cell().repetitions; ++i) {
+  for (uint64_t i = 0; i < first_writes; ++i) {
     progress(repetitions + i, total);
     KVBED_RETURN_IF_ERROR(FirstWrite());
   }
@@ -378,7 +378,6 @@ Status CellRun::Raw(bool write, bool warm_up) {
 // Into a store that is made for it, so that no slot was ever written, and fio into a new file.
 Status CellRun::FirstWrite() {
   if (Interrupted()) return InterruptedStatus();
-  if (!result_.first_write_reason.empty()) return Status::Ok();
   NamedStore named = cell().store;
   named.spec.path = FileIn("first-write");
   named.spec.snapshot.clear();
