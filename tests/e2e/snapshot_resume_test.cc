@@ -78,6 +78,23 @@ TEST_F(SnapshotResume, EqualsTheLedgerInAnotherProcess) {
   ExpectEqualToLedger("s1", "s1");
 }
 
+TEST_F(SnapshotResume, ALedgerNeverTakesThePlaceOfSomethingElse) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  const auto refuses = [&](const std::string& ledger, int exit_code) {
+    const CommandRun run = RunKvbed({"snapshot", "-m", kToy, "--prompt-ids", "5,70", "--store",
+                                     Store(), "--name", "s2", "--ledger", ledger});
+    EXPECT_EQ(run.exit_code, exit_code) << ledger;
+    EXPECT_NE(run.err.find("--ledger " + ledger), std::string::npos) << run.err;
+  };
+  refuses(folder_ / "kv/STORE", 2);
+  refuses(folder_ / "kv/manifests/new.json", 2);
+  refuses("/dev/null", 2);
+  refuses(folder_ / "no/such/folder.json", 4);
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_EQ(RunKvbed({"store", "info", Store("s2")}).exit_code, 4);
+  EXPECT_EQ(Resume("s1").exit_code, 0);
+}
+
 TEST_F(SnapshotResume, WithoutALedgerJudgesTheBytesAlone) {
   ASSERT_EQ(Snapshot("s1").exit_code, 0);
   const CommandRun run = Resume("s1");
