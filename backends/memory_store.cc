@@ -142,7 +142,7 @@ Status MemoryStore::DoCommit(Manifest& manifest, CommitMode mode) {
 
 Status MemoryStore::DoRemoveManifest(const std::string& name) {
   const WriteLock lock(mutex_);
-  KVBED_RETURN_IF_ERROR(snapshots_.CheckPresent(name));
+  KVBED_RETURN_IF_ERROR(snapshots_.CheckRemovable(name));
   manifests_.erase(name);
   std::vector<FreedRecord> freed;
   index_.Release(snapshots_.Remove(name), freed);

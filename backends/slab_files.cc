@@ -55,9 +55,14 @@ SlabFile& SlabFiles::Expect(uint64_t record_bytes) {
 Status SlabFiles::OpenAll() {
   KVBED_ASSIGN_OR_RETURN(const auto entries, io_->List(options_.directory));
   for (const DirectoryEntry& entry : entries) {
-    const auto record_bytes = entry.is_directory ? std::nullopt : RecordBytesOf(entry.name);
+    const auto record_bytes = RecordBytesOf(entry.name);
     if (!record_bytes) continue;
     SlabFile& slab = Expect(*record_bytes);
+    if (entry.is_directory) {
+      slab.open_status =
+          Status::IoError(fmt::format("{} is a folder, where a file has to be", slab.path));
+      continue;
+    }
     auto file = io_->Open(slab.path, {.write = options_.write, .direct = options_.direct});
     if (!file.ok()) {
       // Other record sizes stay usable.

@@ -361,7 +361,7 @@ Status SlabStore::DoRemoveManifest(const std::string& name) {
   KVBED_RETURN_IF_ERROR(CheckWritable());
   {
     const Lock lock(mutex_);
-    KVBED_RETURN_IF_ERROR(snapshots_.CheckPresent(name));
+    KVBED_RETURN_IF_ERROR(snapshots_.CheckRemovable(name));
   }
   const FolderChange change = manifests_.Remove(name);
   const Lock lock(mutex_);

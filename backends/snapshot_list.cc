@@ -51,19 +51,27 @@ Status SnapshotList::Load(const ManifestFolder& folder,
 }
 
 Status SnapshotList::CheckName(const std::string& name, CommitMode mode) const {
-  if (mode == CommitMode::kReplace || !snapshots_.contains(name)) return Status::Ok();
+  if (!snapshots_.contains(name)) return Status::Ok();
+  if (mode == CommitMode::kReplace) return CheckRemovable(name);
   return Status::InvalidArgument(
       fmt::format("a snapshot named {} is there already: replace it or choose another name", name));
 }
 
-Status SnapshotList::CheckPresent(const std::string& name) const {
-  if (snapshots_.contains(name)) return Status::Ok();
-  return Status::NotFound(fmt::format("there is no snapshot named {}", name));
+Status SnapshotList::CheckRemovable(const std::string& name) const {
+  const Status status = CheckReadable(name);
+  if (status.ok() || status.code() == StatusCode::kCorruption ||
+      status.code() == StatusCode::kNotFound) {
+    return snapshots_.contains(name) ? Status::Ok() : status;
+  }
+  return {status.code(),
+          fmt::format("snapshot {} may be whole for another kvbed and is left as it is: {}", name,
+                      status.message())};
 }
 
 Status SnapshotList::CheckReadable(const std::string& name) const {
-  KVBED_RETURN_IF_ERROR(CheckPresent(name));
-  return snapshots_.at(name).summary.status;
+  const auto found = snapshots_.find(name);
+  if (found != snapshots_.end()) return found->second.summary.status;
+  return Status::NotFound(fmt::format("there is no snapshot named {}", name));
 }
 
 std::vector<RecordId> SnapshotList::Put(const Manifest& manifest) {

@@ -21,9 +21,11 @@ class SnapshotList {
   // kept as unreadable with its error.
   Status Load(const ManifestFolder& folder, const std::function<Status(const Manifest&)>& add);
 
-  // Invalid argument when the name is taken and may not be replaced.
+  // Invalid argument when the name is taken and may not be replaced; as CheckRemovable otherwise.
   Status CheckName(const std::string& name, CommitMode mode) const;
-  Status CheckPresent(const std::string& name) const;   // not found
+  // Not found, or the error of a manifest that may be whole for somebody else: a newer version's,
+  // or one that can't be read here. A damaged one is nobody's and may go.
+  Status CheckRemovable(const std::string& name) const;
   Status CheckReadable(const std::string& name) const;  // not found, or why it can't be read
 
   // Both return the ids that the snapshot that is gone named.

@@ -30,6 +30,13 @@ Result<std::string> ForeignEntry(Io& io, const std::string& path,
   return std::string();
 }
 
+// What a store's folder has besides its STORE file.
+bool LooksLikeAStore(const std::vector<DirectoryEntry>& entries) {
+  return std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+    return entry.name == kManifestsFolderName && entry.is_directory;
+  });
+}
+
 // What is there, before anything is touched: ok when Open may go on.
 Status CheckPlace(Io& io, const std::string& path, StoreAccess access) {
   auto entries = io.List(path);
@@ -44,6 +51,13 @@ Status CheckPlace(Io& io, const std::string& path, StoreAccess access) {
   }
   if (HasIdentity(*entries)) return Status::Ok();
   KVBED_ASSIGN_OR_RETURN(const std::string foreign, ForeignEntry(io, path, *entries));
+  if (!foreign.empty() && LooksLikeAStore(*entries)) {
+    return Status::Corruption(
+        fmt::format("the store in {} has lost its {} file, while {} is there: put the file back "
+                    "from a copy, or "
+                    "name another folder",
+                    path, kIdentityFileName, foreign));
+  }
   if (!foreign.empty()) {
     return Status::InvalidArgument(fmt::format(
         "{} is not a store and not empty (it has {}): name another folder", path, foreign));
@@ -65,7 +79,11 @@ Result<StoreIdentity> ReadIdentity(Io& io, const std::string& path, std::string_
   const std::string file = path + "/" + std::string(kIdentityFileName);
   KVBED_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(io, file, kPageBytes));
   auto identity = DecodeStoreIdentity(AsBytes(bytes));
-  if (!identity.ok()) return identity.status().WithContext(file);
+  if (!identity.ok()) {
+    return Status(identity.status().code(),
+                  fmt::format("{}: {}: put it back from a copy, or name another folder", file,
+                              identity.status().message()));
+  }
   if (identity->kind != kind) {
     return Status::InvalidArgument(
         fmt::format("{0} is a {1} store: write {1}:{0}", path, identity->kind));

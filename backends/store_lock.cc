@@ -85,8 +85,9 @@ Status HeldError(const std::string& directory, const File& file, LockMode mode) 
     holder = "a process that can't be seen from here";
   }
   const std::string_view wanted = mode == LockMode::kExclusive ? "writing" : "reading";
-  return Status::InvalidArgument(
-      fmt::format("{} can't be opened for {}: it is in use by {}", directory, wanted, holder));
+  return Status::IoError(
+      fmt::format("{} can't be opened for {}: it is in use by {}; try again when that has ended",
+                  directory, wanted, holder));
 }
 
 bool MayNotBeMade(const Status& status, const std::string& directory) {
@@ -103,7 +104,14 @@ Result<StoreLock> StoreLock::Acquire(Io& io, const std::string& directory, LockM
     file = io.Open(path, {.write = true, .create = true});
     if (MayNotBeMade(file.status(), directory)) return StoreLock();
   }
-  if (!file.ok()) return file.status();
+  if (!file.ok()) {
+    return Status(
+        file.status().code(),
+        fmt::format("the store in {} can't be opened for {}: {}: it needs a folder that this "
+                    "user may {} and a filesystem that is not read-only",
+                    directory, exclusive ? "writing" : "reading", file.status().message(),
+                    exclusive ? "write" : "read"));
+  }
 
   const int operation = (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB;
   while (::flock(file->fd(), operation) != 0) {

@@ -91,10 +91,12 @@ Result<std::string> DecodePath(std::string_view text) {
   return path;
 }
 
+// A quote and control characters too, so that a spec between single quotes is one for a shell.
 std::string EncodePath(std::string_view path) {
   std::string text;
   for (char c : path) {
-    if (std::string_view("?#&%").find(c) == std::string_view::npos) {
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    if (std::string_view("?#&%'").find(c) == std::string_view::npos && !control) {
       text += c;
     } else {
       text += fmt::format("%{:02X}", static_cast<unsigned char>(c));

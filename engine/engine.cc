@@ -136,12 +136,7 @@ NumericEnvironment Engine::environment() const {
 }
 
 KvGeometry Engine::Geometry(uint32_t block_tokens) const {
-  const ModelConfig& config = parts_->config;
-  return {.layers = config.layers,
-          .kv_heads = config.kv_heads,
-          .head_dim = config.head_dim,
-          .dtype = parts_->options.dtype,
-          .block_tokens = block_tokens};
+  return GeometryOf(parts_->config, parts_->options.dtype, block_tokens);
 }
 
 Status Engine::Prefill(Sequence& sequence, std::span<const TokenId> tokens, std::span<float> logits,

@@ -163,8 +163,9 @@ class BlockStore {
 
   Result<Manifest> ReadManifest(const std::string& name);
   Result<std::vector<ManifestSummary>> ListManifests();
-  // Not found when there is none. The records that it alone named become free once that is durable,
-  // and once no get of them is outstanding.
+  // Not found when there is none; the error of a manifest that another version may read. The
+  // records that it alone named become free once that is durable, and once no get of them is
+  // outstanding.
   Status RemoveManifest(const std::string& name);
   // The committed records, by id.
   Result<std::vector<StoredRecord>> ListRecords();

@@ -464,6 +464,15 @@ Violations LibrariesThrowNothing(std::string_view path, std::string_view text) {
   return HasWord(Code(text), "throw") ? Violations{"a library throws"} : Violations{};
 }
 
+// Which throws nothing when nobody can read it, and lets no name steer a terminal.
+Violations TheCommandPrintsThroughTheConsole(std::string_view path, std::string_view text) {
+  if (!IsCpp(path) || !InFolder(path, "tools") || path == "tools/console.cc") return {};
+  const std::string code = Code(text);
+  const bool prints = HasWord(code, "cout") || HasWord(code, "cerr") || HasWord(code, "stdout") ||
+                      HasWord(code, "stderr") || Calls(code, "fmt::print");
+  return prints ? Violations{"prints past tools/console.h"} : Violations{};
+}
+
 Violations NoThreadLocalState(std::string_view path, std::string_view text) {
   if (!IsCpp(path) || InFolder(path, "tests") || !HasWord(Code(text), "thread_local")) return {};
   return {"has thread-local state"};
@@ -500,6 +509,13 @@ TEST(Tidy, LibrariesPrintNothing) {
   EXPECT_TRUE(Breaks(LibrariesPrintNothing, "engine/a.cc", "std::cerr << 1;"));
   EXPECT_TRUE(Breaks(LibrariesPrintNothing, "engine/a.cc", "fprintf (f, text);"));
   EXPECT_FALSE(Breaks(LibrariesPrintNothing, "engine/a.cc", "snprintf(b, 1, \"\"); // printf()"));
+}
+
+TEST(Tidy, TheCommandPrintsThroughTheConsole) {
+  EXPECT_TRUE(TreeObeys(TheCommandPrintsThroughTheConsole));
+  EXPECT_TRUE(Breaks(TheCommandPrintsThroughTheConsole, "tools/a.cc", "fmt::print(f, \"x\");"));
+  EXPECT_TRUE(Breaks(TheCommandPrintsThroughTheConsole, "tools/a.cc", "std::cerr << 1;"));
+  EXPECT_FALSE(Breaks(TheCommandPrintsThroughTheConsole, "tools/console.cc", "fflush(stdout);"));
 }
 
 TEST(Tidy, LibrariesThrowNothing) {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "backends/nearest_name.h"
+#include "tools/console.h"
 #include "tools/exit_code.h"
 
 namespace kvbed {
@@ -188,6 +189,15 @@ CommandLine::CommandLine(const std::string& name, const std::string& description
   app.set_version_flag("--version", version, "kvbed's version and its libraries'");
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
+  app.footer(
+      "Exit codes: 0 ok; 1 a record or a run failed a check; 2 usage; 3 no verdict could be "
+      "given;\n"
+      "4 I/O error, resource, or unusable input. A signal (Ctrl-C, SIGTERM) ends a command as it "
+      "ends\n"
+      "any other, 130 or 143 to a shell, with the store consistent.\n"
+      "A store SPEC is KIND:PATH[?key=value&...][#SNAPSHOT], quoted for the shell; keys are "
+      "iodepth,\n"
+      "ioengine, direct, capacity, sync; ? # & % in the path are written %3F %23 %26 %25.");
 }
 
 CommandLine::~CommandLine() = default;
@@ -217,17 +227,18 @@ int CommandLine::Run(int argc, char** argv) {
       app = app->get_subcommands().back();
       path += " " + app->get_name();
     }
-    fmt::print(stderr, "kvbed: {} (see {} --help)\n", message, path);
+    Complain(fmt::format("{} (see {} --help)", message, path));
     return kExitUsage;
   };
   try {
     root.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return root.exit(help);
-  } catch (const CLI::CallForAllHelp& help) {
-    return root.exit(help);
-  } catch (const CLI::CallForVersion& version) {
-    return root.exit(version);
+  } catch (const CLI::Success& asked) {
+    // Help and version.
+    std::ostringstream text;
+    root.exit(asked, text, text);
+    const Status printed = Print(text.str());
+    if (!printed.ok()) Complain(printed.message());
+    return ExitCodeFor(printed);
   } catch (const UsageError& error) {
     return usage(error.what());
   } catch (const CLI::ParseError& error) {
@@ -235,13 +246,16 @@ int CommandLine::Run(int argc, char** argv) {
     // the words that were left over.
     const CLI::App* app = Deepest(&root);
     const std::vector<std::string> extras = app->remaining();
-    return usage(extras.empty() ? std::string(error.what()) : UnknownWord(extras.front(), *app));
+    if (!extras.empty()) return usage(UnknownWord(extras.front(), *app));
+    const std::vector<std::string> commands = CommandNames(*app);
+    if (!commands.empty()) return usage(fmt::format("give one of {}", fmt::join(commands, ", ")));
+    return usage(error.what());
   }
   const auto found = parts_->functions.find(Deepest(&root));
   KVBED_CHECK(found != parts_->functions.end());
   const Result<int> result = found->second();
   if (result.ok()) return *result;
-  fmt::print(stderr, "kvbed: {}\n", result.status().message());
+  Complain(result.status().message());
   return ExitCodeFor(result.status());
 }
 

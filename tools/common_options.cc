@@ -42,7 +42,8 @@ void AddModelOptions(OptionSet& set, ModelOptions& options) {
 void AddPoolOptions(OptionSet& set, PoolOptions& options) {
   set.Group("KV pool");
   set.Number("--block-tokens", "tokens of one KV block [16]", options.block_tokens, 1, 1 << 16);
-  set.Parsed("--pool-bytes", "SIZE", "memory for KV records [what the run needs]",
+  set.Parsed("--pool-bytes", "SIZE",
+             "memory for KV records, as in 1GiB (k, M, G are powers of 1000) [what the run needs]",
              options.pool_bytes, SizeOf("--pool-bytes"));
 }
 
@@ -50,7 +51,8 @@ void AddPromptOptions(OptionSet& set, PromptOptions& options) {
   set.Group("Prompt");
   const auto prompt = set.Text("-p,--prompt", "TEXT", "the prompt's text", options.prompt);
   const auto file =
-      set.Text("-f,--prompt-file", "FILE", "file with the prompt, any bytes; - is standard input",
+      set.Text("-f,--prompt-file", "FILE",
+               "file with the prompt; any bytes, no end of line is cut; - is standard input",
                options.prompt_file);
   const auto ids = set.Parsed("--prompt-ids", "IDS", "the prompt as token ids: 504,3575,282",
                               options.prompt_ids, ParseTokenIds);
@@ -79,31 +81,37 @@ void AddStoreTuningOptions(OptionSet& set, StoreOptions& options) {
             options.ioengine, {"auto", "io_uring", "psync"});
   set.OneOf("--direct", "direct I/O, past the page cache [required]", options.direct,
             {"required", "optional", "off"});
-  set.Parsed("--capacity", "SIZE", "most that the store may take [free space less a reserve]",
+  set.Parsed("--capacity", "SIZE",
+             "most that the store may take, as in 10GiB [free space less a reserve]",
              options.capacity, SizeOf("--capacity"));
   set.OneOf("--sync", "none publishes without waiting for the data [full]", options.sync,
             {"full", "none"});
 }
 
-OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options) {
+OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options, StoreKinds kinds) {
   set.Group("Store");
   const auto store =
-      set.Text("-s,--store", "SPEC", "slab:DIR or memory:, with options as in slab:DIR?iodepth=32",
+      set.Text("-s,--store", "SPEC",
+               kinds == StoreKinds::kAny
+                   ? "slab:DIR or memory:; options of its own as in slab:DIR?iodepth=32&sync=none"
+                   : "slab:DIR; options of its own as in slab:DIR?iodepth=32&sync=none",
                options.spec);
   AddStoreTuningOptions(set, options);
   return store;
 }
 
-void AddOutputOptions(OptionSet& set, OutputOptions& options) {
+void AddOutputOptions(OptionSet& set, OutputOptions& options, TableFormats formats) {
   set.Group("Output");
-  set.Parsed("-o,--output", "text|md|csv|json|jsonl", "format on standard output [text]",
-             options.format, ParseFormat);
-  set.Text("--json", "FILE", "write the result as JSON beside the text", options.json_file);
+  const bool tables = formats == TableFormats::kTaken;
+  set.Parsed("-o,--output", tables ? "text|md|csv|json|jsonl" : "text|json|jsonl",
+             "format on standard output [text]", options.format, ParseFormat);
+  set.Text("--json", "FILE", "write the result as JSON beside the text; replaces FILE",
+           options.json_file);
 }
 
-void AddNewTokensOption(OptionSet& set, uint64_t& new_tokens) {
-  set.Parsed("-n,--new-tokens", "N", fmt::format("new tokens to generate [{}]", new_tokens),
-             new_tokens, ParseTokenCount);
+void AddNewTokensOption(OptionSet& set, uint64_t& new_tokens, const std::string& help) {
+  set.Parsed("-n,--new-tokens", "N", fmt::format("{} [{}]", help, new_tokens), new_tokens,
+             ParseTokenCount);
 }
 
 }  // namespace kvbed

@@ -53,6 +53,9 @@ struct StoreOptions {
 
 enum class OutputFormat { kText, kMarkdown, kCsv, kJson, kJsonLines };
 
+// -o md and -o csv.
+enum class TableFormats { kTaken, kRefused };
+
 struct OutputOptions {
   OutputFormat format = OutputFormat::kText;
   std::optional<std::string> json_file;  // JSON beside the text
@@ -64,10 +67,14 @@ void AddPromptOptions(OptionSet& set, PromptOptions& options);
 void AddSamplingOptions(OptionSet& set, SamplingOptions& options);
 // How a store is opened, without --store itself.
 void AddStoreTuningOptions(OptionSet& set, StoreOptions& options);
+// Which stores a command's help names: one in memory is gone when the command ends.
+enum class StoreKinds { kAny, kKept };
 // The handle is that of --store.
-OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options);
-void AddOutputOptions(OptionSet& set, OutputOptions& options);
+OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options, StoreKinds kinds);
+void AddOutputOptions(OptionSet& set, OutputOptions& options,
+                      TableFormats formats = TableFormats::kRefused);
 // -n; the number of new tokens.
-void AddNewTokensOption(OptionSet& set, uint64_t& new_tokens);
+void AddNewTokensOption(OptionSet& set, uint64_t& new_tokens,
+                        const std::string& help = "new tokens to generate");
 
 }  // namespace kvbed

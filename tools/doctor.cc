@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "backends/direct_io.h"
@@ -22,6 +23,7 @@
 #include "tools/output.h"
 #include "tools/system_text.h"
 #include "tools/version.h"
+#include "tools/wording.h"
 
 namespace kvbed {
 namespace {
@@ -91,10 +93,10 @@ Diagnosis DiagnoseMemlock() {
   rlimit limit{};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
   const auto show = [](rlim_t value) {
-    return value == RLIM_INFINITY ? std::string("unlimited") : std::to_string(value);
+    return value == RLIM_INFINITY ? std::string("unlimited") : Thousands(value) + " bytes";
   };
   const std::string found =
-      fmt::format("{} bytes soft, {} hard", show(limit.rlim_cur), show(limit.rlim_max));
+      fmt::format("{} soft, {} hard", show(limit.rlim_cur), show(limit.rlim_max));
   if (::geteuid() == 0)
     return {"memlock limit", Health::kOk, found + "; root is not bound by it", ""};
   constexpr rlim_t kWanted = rlim_t{1} << 30;
@@ -122,7 +124,7 @@ Diagnosis DiagnoseHugePages(const Environment& environment) {
       MemInfoBytes(ReadSystemFile("/proc/meminfo").value_or(""), "HugePages_Free").value_or(0);
   const std::string found =
       fmt::format("transparent huge pages: {}; {} of {} bytes obtained; {} free hugetlb pages",
-                  mode, backed, memory->size_bytes(), hugetlb);
+                  mode, Thousands(backed), Thousands(memory->size_bytes()), hugetlb);
   if (backed == memory->size_bytes()) return {"huge pages", Health::kOk, found, ""};
   return {"huge pages", Health::kWarn, found, "memory is fragmented or scarce: free some"};
 }
@@ -137,7 +139,7 @@ Diagnosis DiagnoseFio() {
 Diagnosis DiagnoseSpace(const std::string& directory) {
   const auto bytes = AvailableBytes(directory);
   if (!bytes.ok()) return {"free space", Health::kMissing, bytes.status().message(), ""};
-  const std::string found = fmt::format("{} bytes", *bytes);
+  const std::string found = fmt::format("{} bytes", Thousands(*bytes));
   if (*bytes >= uint64_t{4} << 30) return {"free space", Health::kOk, found, ""};
   return {"free space", Health::kWarn, found, "a benchmark of 1 GiB wants about 4 GiB"};
 }
@@ -177,12 +179,19 @@ Diagnosis DiagnoseEngine() {
 }
 
 Status CheckDirectory(const std::string& directory) {
+  if (directory.empty()) return Status::InvalidArgument("DIR is empty: name a directory");
+  std::error_code error;
+  if (std::filesystem::exists(directory, error) &&
+      !std::filesystem::is_directory(directory, error)) {
+    return Status::IoError(
+        fmt::format("{} is no directory: name one that a store could be in", directory));
+  }
   if (::access(directory.c_str(), R_OK | W_OK | X_OK) == 0) return Status::Ok();
   return StatusFromErrno(errno, fmt::format("use directory {}", directory));
 }
 
 Result<int> Run(const DoctorOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckSingleResultFormat(options.output));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, ""));
   if (Status usable = CheckDirectory(options.directory); !usable.ok()) return usable;
   EnvironmentQuery query;
   query.path = options.directory;

@@ -1,12 +1,12 @@
 // kvbed generate: text from a prompt, to check the engine.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "offload/clock.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
+#include "tools/console.h"
 #include "tools/environment.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
@@ -34,20 +34,20 @@ bool IsEos(const ModelConfig& config, TokenId id) {
 std::string ListIds(std::span<const TokenId> ids) { return fmt::format("{}", fmt::join(ids, " ")); }
 
 Result<int> Run(const GenerateOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckSingleResultFormat(options.output));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, ""));
   const ResultHeader header{"kvbed-generate/1", CommandLineOfThisProcess(), options.sampling.seed,
                             UnixNs()};
-  KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options.model));
-  KVBED_ASSIGN_OR_RETURN(const Prompt prompt,
-                         ResolvePrompt(options.prompt, model.files, options.sampling.seed));
-  for (const std::string& warning : prompt.warnings) fmt::print(stderr, "kvbed: {}\n", warning);
-  const KvGeometry geometry = model.engine.Geometry(options.pool.block_tokens);
+  KVBED_ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(options.model));
   KVBED_ASSIGN_OR_RETURN(
-      const std::unique_ptr<BlockPool> pool,
-      MakePool(geometry, options.pool, prompt.ids.size() + options.new_tokens - 1));
+      const Workload work,
+      PrepareWorkload(opened.files, {options.model, options.prompt, options.pool,
+                                     options.sampling.seed, options.new_tokens - 1}));
+  const Prompt& prompt = work.prompt;
+  for (const std::string& warning : prompt.warnings) Complain(warning);
+  KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(std::move(opened), options.model));
   const SamplerState sampler{options.sampling.temperature, options.sampling.top_p,
                              options.sampling.top_k, options.sampling.seed, 0};
-  KVBED_ASSIGN_OR_RETURN(Decoding decoding, Decoding::Start(model, *pool, sampler, 0));
+  KVBED_ASSIGN_OR_RETURN(Decoding decoding, Decoding::Start(model, *work.pool, sampler, 0));
   KVBED_RETURN_IF_ERROR(decoding.Prefill(prompt.ids));
   const auto done = [&] {
     return options.stop_at_eos && IsEos(model.engine.config(), decoding.tokens().back());
@@ -64,7 +64,7 @@ Result<int> Run(const GenerateOptions& options) {
   const std::string text = DecodeText(generated, model.files);
   Json json = MakeResult(header);
   json["env"] = EnvironmentJson(ReadEnvironment({}));
-  json["model"] = ModelJson(DescribeModel(model, geometry));
+  json["model"] = ModelJson(DescribeModel(model, work.geometry));
   json["prompt"] = {{"text", prompt.text ? Json(*prompt.text) : Json()},
                     {"ids", prompt.ids},
                     {"tokens", prompt.ids.size()}};
@@ -93,7 +93,8 @@ void AddGenerateCommand(CommandLine& line) {
   AddPoolOptions(set, options.pool);
   AddOutputOptions(set, options.output);
   set.Footer(
-      "Prints the prompt and the text after it; ids where the model has no tokenizer.\n\n"
+      "Prints the prompt and the text after it; ids where the model has no tokenizer.\n"
+      "Exit codes: 0 done; 2 usage; 4 I/O error, resource, or unusable input.\n\n"
       "Example:\n"
       "  kvbed generate -m model.gguf --prompt \"Once upon a time\" -n 32 --temperature 0.8 --seed "
       "1");

@@ -19,11 +19,16 @@ void Handle(int signal) {
   g_signal = signal;
 }
 
+// A signal that this process was started to ignore (nohup, a shell's background job) stays ignored.
 void Install(void (*handler)(int)) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = handler;
+    ::sigaction(signal, &action, nullptr);
+  }
 }
 
 }  // namespace

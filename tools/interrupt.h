@@ -1,12 +1,13 @@
-// Ctrl-C as a flag that long work looks at, so that stores and temporary folders are left in order.
+// Ctrl-C, and a terminal that goes away, as a flag that long work looks at, so that stores and
+// temporary folders are left in order.
 #pragma once
 
 #include "offload/status.h"
 
 namespace kvbed {
 
-// Takes SIGINT and SIGTERM over while it lives: the first sets the flag, a second ends the process
-// at once. One at a time.
+// Takes SIGINT, SIGTERM and SIGHUP over while it lives, but for those that are ignored: the first
+// sets the flag, a second ends the process at once. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

@@ -1,15 +1,13 @@
 // The kvbed command: puts the subcommands on one command line and turns what escapes into one line
 // and an exit code.
-#include <fmt/format.h>
-
 #include <csignal>
-#include <cstdio>
 #include <exception>
 #include <new>
 
 #include "tools/bus_error.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
+#include "tools/console.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
 #include "tools/version.h"
@@ -35,6 +33,7 @@ int Main(int argc, char** argv) {
   // A reader that goes away (head, a dead parent) is an error of the write, not a death by signal.
   std::signal(SIGPIPE, SIG_IGN);
   kvbed::EndOnBusError();
+  kvbed::ReserveStandardStreams();
   return line.Run(argc, argv);
 }
 
@@ -46,9 +45,9 @@ int main(int argc, char** argv) {
     if (kvbed::Interrupted() && exit_code != kvbed::kExitOk) kvbed::DieInterrupted();
     return exit_code;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "kvbed: out of memory: use a shorter context or a smaller model\n");
+    kvbed::Complain("out of memory: use a shorter context or a smaller model");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "kvbed: {}\n", error.what());
+    kvbed::Complain(error.what());
   }
   return kvbed::kExitUnusable;
 }

@@ -9,10 +9,12 @@
 
 namespace kvbed {
 
-// For commands with one result and no table: -o md and -o csv are usage errors, to be found before
-// the work is done.
-Status CheckSingleResultFormat(const OutputOptions& options);
+// Before the work: usage errors for -o md and -o csv where the result is no table, and what
+// CheckOutputFile says of --json. `store_spec` is the command's, empty where it has no store.
+Status CheckOutput(const OutputOptions& options, TableFormats tables,
+                   const std::string& store_spec);
 
+// Each place gets the result also when the other fails; the error is the first one's.
 Status EmitResult(const OutputOptions& options, const std::string& text, const Json& json);
 
 }  // namespace kvbed

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "offload/clock.h"
+#include "tools/console.h"
 
 namespace kvbed {
 namespace {
@@ -25,7 +25,7 @@ Progress::Progress(std::string label, uint64_t total, std::string unit)
       started_ns_(MonotonicNs()) {}
 
 Progress::~Progress() {
-  if (shown_ns_ != 0) fmt::print(stderr, "\r\x1b[K");
+  if (shown_ns_ != 0) WriteToStandardError("\r\x1b[K");
 }
 
 void Progress::Update(uint64_t done) {
@@ -37,10 +37,9 @@ void Progress::Update(uint64_t done) {
   const double rate = static_cast<double>(done) / seconds;
   const uint64_t left = total_ - std::min(done, total_);
   const int cells = static_cast<int>(std::min(done, total_) * kBarCells / total_);
-  fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {}/{} {}  {:.1f} {}/s  {:.0f} s left\x1b[K", label_, "",
-             cells, "", kBarCells - cells, done, total_, unit_, rate, unit_,
-             rate > 0 ? static_cast<double>(left) / rate : 0.0);
-  std::fflush(stderr);
+  WriteToStandardError(fmt::format("\r{} [{:=<{}}{:{}}] {}/{} {}  {:.1f} {}/s  {:.0f} s left\x1b[K",
+                                   label_, "", cells, "", kBarCells - cells, done, total_, unit_,
+                                   rate, unit_, rate > 0 ? static_cast<double>(left) / rate : 0.0));
 }
 
 }  // namespace kvbed

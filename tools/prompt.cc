@@ -7,6 +7,9 @@
 #include <memory>
 #include <random>
 
+#include "tools/interrupt.h"
+#include "tools/memory_room.h"
+
 namespace kvbed {
 namespace {
 
@@ -52,22 +55,28 @@ Result<std::string> ReadPromptFile(const std::string& path) {
   const bool standard_input = path == "-";
   std::unique_ptr<std::FILE, FileCloser> file(standard_input ? stdin
                                                              : std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return StatusFromErrno(errno, fmt::format("open prompt file {}", path));
+  if (file == nullptr) return StatusFromErrno(errno, fmt::format("open --prompt-file {}", path));
   std::string text;
   std::array<char, 65536> chunk;
   for (size_t got; (got = std::fread(chunk.data(), 1, chunk.size(), file.get())) > 0;) {
+    if (Interrupted()) return InterruptedStatus();
     text.append(chunk.data(), got);
     if (text.size() > kPromptBytesMax) {
-      return Status::InvalidArgument(fmt::format("prompt file {} is above 1 GiB", path));
+      return Status::InvalidArgument(fmt::format("--prompt-file {} is above 1 GiB", path));
     }
   }
   if (std::ferror(file.get()) != 0) {
-    return StatusFromErrno(errno, fmt::format("read prompt file {}", path));
+    return StatusFromErrno(errno, fmt::format("read --prompt-file {}", path));
   }
   return text;
 }
 
-Result<Prompt> ResolvePrompt(const PromptOptions& options, const ModelFiles& model, uint64_t seed) {
+Result<Prompt> ResolvePrompt(const PromptOptions& options, const ModelFiles& model, uint64_t seed,
+                             uint64_t token_bytes) {
+  if (options.ctx) {
+    KVBED_RETURN_IF_ERROR(CheckMemoryFor(*options.ctx, token_bytes,
+                                         fmt::format("--ctx {}: so many tokens", *options.ctx)));
+  }
   const bool toy = model.weights.tensors().begin()->second.type == StoredType::kGenerated;
   Prompt prompt;
   if (options.prompt_ids) {

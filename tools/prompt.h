@@ -17,9 +17,14 @@ struct Prompt {
   std::vector<std::string> warnings;
 };
 
+// What is held of each token besides its K and V: its id, its text, its line in the results.
+inline constexpr uint64_t kPromptBytesPerToken = 512;
+
 // Invalid argument when no prompt is given (a toy takes seeded ids then), when it is empty, when an
-// id is outside the vocabulary, or when the model has no tokenizer for a text.
-Result<Prompt> ResolvePrompt(const PromptOptions& options, const ModelFiles& model, uint64_t seed);
+// id is outside the vocabulary, or when the model has no tokenizer for a text. Out of space when
+// --ctx tokens, of which each takes `token_bytes` in the command, are more than memory holds.
+Result<Prompt> ResolvePrompt(const PromptOptions& options, const ModelFiles& model, uint64_t seed,
+                             uint64_t token_bytes);
 
 // Bytes of a file, or of standard input for "-"; at most 1 GiB.
 Result<std::string> ReadPromptFile(const std::string& path);

@@ -1,15 +1,13 @@
 #include "tools/result_json.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <ctime>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tools/output_file.h"
 #include "tools/version.h"
 
 namespace kvbed {
@@ -28,24 +26,6 @@ void SetValueOrReason(Json& object, std::string_view name, const std::optional<T
   } else {
     SetNull(object, name, reason);
   }
-}
-
-Status WriteAll(const std::string& path, int flags, const std::string& text) {
-  const int fd = ::open(path.c_str(), flags | O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return StatusFromErrno(errno, fmt::format("open {} for writing", path));
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const Status status = StatusFromErrno(errno, fmt::format("write {}", path));
-      ::close(fd);
-      return status;
-    }
-    done += static_cast<size_t>(written);
-  }
-  if (::close(fd) != 0) return StatusFromErrno(errno, fmt::format("close {}", path));
-  return Status::Ok();
 }
 
 }  // namespace
@@ -205,11 +185,11 @@ std::string JsonPretty(const Json& json) {
 }
 
 Status WriteJsonFile(const std::string& path, const Json& json) {
-  return WriteAll(path, O_TRUNC, JsonPretty(json) + "\n");
+  return ReplaceFile(path, JsonPretty(json) + "\n");
 }
 
 Status AppendJsonLine(const std::string& path, const Json& json) {
-  return WriteAll(path, O_APPEND, JsonLine(json) + "\n");
+  return AppendToFile(path, JsonLine(json) + "\n");
 }
 
 }  // namespace kvbed

@@ -77,7 +77,7 @@ std::vector<std::string> CommandLineOfThisProcess();
 // Text that is not UTF-8 (a prompt, a path) is written with replacement characters.
 std::string JsonLine(const Json& json);    // one line, without its end
 std::string JsonPretty(const Json& json);  // indented
-// A new file in the place of an old one; mode 0644.
+// Indented, in the place of an old file.
 Status WriteJsonFile(const std::string& path, const Json& json);
 // Adds one line to the file, which is made when missing.
 Status AppendJsonLine(const std::string& path, const Json& json);

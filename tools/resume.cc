@@ -10,6 +10,7 @@
 #include "offload/clock.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
+#include "tools/console.h"
 #include "tools/exit_code.h"
 #include "tools/option_values.h"
 #include "tools/output.h"
@@ -43,10 +44,11 @@ struct ResumeCommandOptions {
   std::optional<uint32_t> report_fd;
 };
 
-// A report, or the refusal of a snapshot that can't be judged here (exit code 3).
+// A report, or the refusal of a snapshot that is damaged (exit code 1) or can't be judged here (3).
 struct Outcome {
   RunReport report;
   std::string refusal;
+  int refusal_exit_code = kExitOk;
 };
 
 // One resume. The steps are called in the order in which they stand here.
@@ -59,7 +61,10 @@ class ResumeJob {
     RunReport& report = outcome_.report;
     report.header = {"kvbed-run/1", CommandLineOfThisProcess(), 0, UnixNs()};
     KVBED_RETURN_IF_ERROR(OpenSnapshot());
+    if (Refused()) return std::move(outcome_);
+    KVBED_RETURN_IF_ERROR(MakeRoom());
     KVBED_RETURN_IF_ERROR(Load());
+    CheckIsOfThisModel();
     if (Refused()) return std::move(outcome_);
     KVBED_RETURN_IF_ERROR(RestoreSnapshot());
     if (GoesOn()) KVBED_RETURN_IF_ERROR(DecodeOn());
@@ -76,6 +81,9 @@ class ResumeJob {
 
  private:
   Status OpenSnapshot() {
+    if (options_.replace && !options_.save) {
+      return Status::InvalidArgument("--replace is about the snapshot of --save: give --save NAME");
+    }
     KVBED_ASSIGN_OR_RETURN(named_, NameStore(options_.store));
     if (named_.spec.kind == StoreKind::kMemory) {
       return Status::InvalidArgument(
@@ -87,15 +95,18 @@ class ResumeJob {
       return Status::InvalidArgument(fmt::format("--store {} names no snapshot: add #NAME; {}",
                                                  options_.store.spec, SnapshotNames(*store_)));
     }
-    KVBED_ASSIGN_OR_RETURN(manifest_, store_->ReadManifest(named_.spec.snapshot));
+    auto manifest = ReadSnapshot(*store_, named_.spec.snapshot);
+    if (!manifest.ok()) {
+      if (ExitCodeForSnapshot(manifest.status()) != kExitFailedCheck) return manifest.status();
+      Refuse(kExitFailedCheck, fmt::format("snapshot {} is damaged: {}", named_.spec.snapshot,
+                                           manifest.status().message()));
+      return Status::Ok();
+    }
+    manifest_ = std::move(*manifest);
     if (options_.save) {
-      KVBED_RETURN_IF_ERROR(ValidateSnapshotName(*options_.save));
-      KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store_->ListManifests());
-      for (const ManifestSummary& one : snapshots) {
-        if (one.name != *options_.save || options_.replace) continue;
-        return Status::InvalidArgument(fmt::format(
-            "there is a snapshot {} already: save under another name, or --replace it", one.name));
-      }
+      KVBED_RETURN_IF_ERROR(
+          CheckNameIsFree(*store_, options_.store.spec, *options_.save, options_.replace));
+      WarnOfUnreadable(*store_, outcome_.report.warnings);
     }
     if (options_.ledger_file) {
       KVBED_ASSIGN_OR_RETURN(Ledger ledger, ReadLedger(*options_.ledger_file));
@@ -115,25 +126,34 @@ class ResumeJob {
     model.threads = options_.threads.value_or(
         std::min<uint32_t>(stored.threads, static_cast<uint32_t>(::sysconf(_SC_NPROCESSORS_ONLN))));
     model.prefill_chunk = options_.prefill_chunk.value_or(std::max(1u, stored.prefill_chunk));
-    KVBED_ASSIGN_OR_RETURN(LoadedModel loaded, LoadModel(model));
+    KVBED_ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(model));
+    KVBED_ASSIGN_OR_RETURN(LoadedModel loaded, LoadModel(std::move(opened), model));
     model_.emplace(std::move(loaded));
     RunReport& report = outcome_.report;
     report.load_ns = model_->load_ns;
-    report.warnings = model_->files.warnings;
+    report.warnings.insert(report.warnings.end(), model_->files.warnings.begin(),
+                           model_->files.warnings.end());
     report.model = DescribeModel(*model_, manifest_.geometry);
     report.environment = model_->engine.environment();
     report.header.seed = manifest_.sampler.seed;
     return Status::Ok();
   }
 
+  void Refuse(int exit_code, std::string why) {
+    outcome_.refusal = std::move(why);
+    outcome_.refusal_exit_code = exit_code;
+  }
+  bool Refused() const { return !outcome_.refusal.empty(); }
+
   // A snapshot of something else is not restored at all.
-  bool Refused() {
+  void CheckIsOfThisModel() {
     std::vector<std::string> differences;
     const ModelDigests& here = model_->digests;
     if (here.weights != manifest_.model.weights) differences.push_back("weights");
     if (here.config != manifest_.model.config) {
       differences.push_back(model_->engine.rope_identity() != manifest_.rope_identity
-                                ? "config (RoPE parameters)"
+                                ? fmt::format("config (RoPE parameters; here theta {})",
+                                              model_->engine.config().rope_theta)
                                 : "config");
     }
     if (here.tokenizer != manifest_.model.tokenizer) differences.push_back("tokenizer");
@@ -146,29 +166,39 @@ class ResumeJob {
       differences.push_back(fmt::format("block tokens ({}, snapshot {})", *options_.block_tokens,
                                         manifest_.geometry.block_tokens));
     }
+    const bool same_model = here == manifest_.model;
     if (!differences.empty()) {
-      outcome_.refusal = fmt::format(
-          "snapshot {} was not made with this model: {} differ; it was made with {}, here is {}",
-          manifest_.name, fmt::join(differences, ", "), manifest_.model_name, model_->files.name);
-      return true;
+      Refuse(
+          kExitNoVerdict,
+          fmt::format("snapshot {} was not made {}: {} {}{}", manifest_.name,
+                      same_model ? "with these options" : "with this model",
+                      fmt::join(differences, ", "), differences.size() == 1 ? "differs" : "differ",
+                      same_model ? std::string()
+                                 : fmt::format("; it was made with {}, here is {}",
+                                               manifest_.model_name, model_->files.name)));
+      return;
     }
-    if (ledger_) {
-      match_ = MatchLedger(*ledger_, manifest_);
-      if (!match_.foreign.empty()) {
-        outcome_.refusal = fmt::format("ledger {} can't judge snapshot {}: {}",
-                                       *options_.ledger_file, manifest_.name, match_.foreign);
-        return true;
-      }
-    }
-    return false;
+    if (!ledger_) return;
+    match_ = MatchLedger(*ledger_, manifest_);
+    if (match_.foreign.empty()) return;
+    Refuse(
+        kExitNoVerdict,
+        fmt::format("ledger {} can't judge snapshot {}: it is of another {} (it was written for "
+                    "snapshot {})",
+                    *options_.ledger_file, manifest_.name, match_.foreign, ledger_->snapshot_name));
   }
 
-  Status RestoreSnapshot() {
+  // Before the weights are read, so that a size that can't be used is told at once.
+  Status MakeRoom() {
     PoolOptions pool_options;
     pool_options.pool_bytes = options_.pool_bytes;
     KVBED_ASSIGN_OR_RETURN(pool_, MakePool(manifest_.geometry, pool_options,
                                            manifest_.cached_tokens + options_.new_tokens));
     outcome_.report.pool_bytes = pool_->memory().size();
+    return Status::Ok();
+  }
+
+  Status RestoreSnapshot() {
     // Memory fresh from the system is zero; poison tells "not copied" from "zeroes were stored".
     pool_->PoisonAll();
     Sequence sequence(
@@ -255,7 +285,11 @@ class ResumeJob {
 
   // Only a run without a finding is worth going on from.
   Status Save() {
-    if (ExitCodeOf(outcome_.report) != kExitOk) return Status::Ok();
+    if (ExitCodeOf(outcome_.report) != kExitOk) {
+      outcome_.report.not_saved_reason =
+          fmt::format("{}: only a run without a finding is worth going on from", *options_.save);
+      return Status::Ok();
+    }
     KVBED_ASSIGN_OR_RETURN(StoreChannel channel,
                            store_->OpenChannel({named_.settings.iodepth, pool_->memory()}));
     Manifest manifest = decoding_->Describe(*options_.save);
@@ -290,11 +324,11 @@ class ResumeJob {
 };
 
 Result<int> Run(const ResumeCommandOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckSingleResultFormat(options.output));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, options.store.spec));
   KVBED_ASSIGN_OR_RETURN(const Outcome outcome, ResumeJob(options).Run());
   if (!outcome.refusal.empty()) {
-    fmt::print(stderr, "kvbed: {}\n", outcome.refusal);
-    return kExitNoVerdict;
+    Complain(outcome.refusal);
+    return outcome.refusal_exit_code;
   }
   const RunReport& report = outcome.report;
   if (!options.report_fd) {
@@ -311,7 +345,7 @@ void AddResumeCommand(CommandLine& line) {
   ResumeCommandOptions& options = line.Own<ResumeCommandOptions>();
   OptionSet set = line.AddCommand("resume", "restore a snapshot, verify it, and decode on");
   set.Group("Resume");
-  AddNewTokensOption(set, options.new_tokens);
+  AddNewTokensOption(set, options.new_tokens, "tokens to decode on after the snapshot");
   set.Text("--ledger", "FILE", "compare with the digests that `snapshot --ledger` wrote",
            options.ledger_file);
   set.Text("--save", "NAME", "snapshot the grown sequence for the next turn: writes what changed",
@@ -337,10 +371,11 @@ void AddResumeCommand(CommandLine& line) {
   number("--threads", "compute threads [the snapshot's]", options.threads);
   number("--prefill-chunk", "tokens of one prefill call [the snapshot's]", options.prefill_chunk);
   number("--block-tokens", "must be the snapshot's [the snapshot's]", options.block_tokens);
-  set.Parsed("--pool-bytes", "SIZE", "memory for KV records [what the run needs]",
+  set.Parsed("--pool-bytes", "SIZE",
+             "memory for KV records, as in 1GiB (k, M, G are powers of 1000) [what the run needs]",
              options.pool_bytes,
              [](const std::string& text) { return ParseByteSize(text, "--pool-bytes"); });
-  set.Required(AddStoreOptions(set, options.store));
+  set.Required(AddStoreOptions(set, options.store, StoreKinds::kKept));
   AddOutputOptions(set, options.output);
   set.Hide(number("--report-fd", "descriptor that `run --fresh-process` reads", options.report_fd));
   set.Footer(

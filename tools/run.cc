@@ -13,7 +13,7 @@ namespace kvbed {
 namespace {
 
 Result<int> Run(const RunOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckSingleResultFormat(options.output));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, options.store.spec));
   KVBED_ASSIGN_OR_RETURN(const RunReport report, RunMainJob(options));
   Json json = RunJson(report);
   json["env"] = ReportEnvironmentJson(report);
@@ -32,7 +32,10 @@ void AddRunCommand(CommandLine& line) {
   set.Parsed("--snapshot-at", "K", "snapshot after K decode calls, 0 is right after prefill [n/2]",
              options.snapshot_at, [](const std::string& text) -> Result<uint64_t> {
                if (text == "0") return uint64_t{0};
-               return ParseTokenCount(text);
+               auto calls = ParseTokenCount(text);
+               if (calls.ok()) return calls;
+               return Status::InvalidArgument(fmt::format(
+                   "--snapshot-at takes a number of decode calls from 0 to n - 1, not '{}'", text));
              });
   set.Flag("--fresh-process", options.fresh_process,
            "restore in a new process (fork and exec), the store closed here");
@@ -51,7 +54,7 @@ void AddRunCommand(CommandLine& line) {
   AddPromptOptions(set, options.prompt);
   AddSamplingOptions(set, options.sampling);
   AddPoolOptions(set, options.pool);
-  AddStoreOptions(set, options.store);
+  AddStoreOptions(set, options.store, StoreKinds::kAny);
   set.Text("--name", "NAME", "keep the snapshot under this name [run, run-2, ...]", options.name);
   set.Flag("--replace", options.replace, "replace a snapshot of that name");
   AddOutputOptions(set, options.output);

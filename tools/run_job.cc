@@ -32,8 +32,7 @@ class MainJob {
     const uint64_t start_ns = MonotonicNs();
     report_.header = {"kvbed-run/1", CommandLineOfThisProcess(), options_.sampling.seed, UnixNs()};
     KVBED_RETURN_IF_ERROR(CheckOptions());
-    KVBED_RETURN_IF_ERROR(Load());
-    KVBED_RETURN_IF_ERROR(OpenForWriting());
+    KVBED_RETURN_IF_ERROR(Prepare());
     KVBED_RETURN_IF_ERROR(RunCached());
     KVBED_RETURN_IF_ERROR(RunControl());
     KVBED_RETURN_IF_ERROR(DropAndDamage());
@@ -80,27 +79,37 @@ class MainJob {
     return Status::Ok();
   }
 
-  Status Load() {
+  // All that can be refused is looked at before the weights are read.
+  Status Prepare() {
     // The control run's first decode call comes after all of the cached run's.
     const uint64_t perturb = options_.perturb_control ? decode_calls_ + 1 : 0;
-    KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options_.model, perturb));
+    KVBED_ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(options_.model));
+    // Besides the pool, an image of the cached run is kept to compare with.
+    KVBED_ASSIGN_OR_RETURN(
+        Workload work,
+        PrepareWorkload(opened.files, {options_.model, options_.prompt, options_.pool,
+                                       options_.sampling.seed, decode_calls_, 2}));
+    prompt_ = std::move(work.prompt);
+    pool_ = std::move(work.pool);
+    KVBED_RETURN_IF_ERROR(CheckStale(work.geometry));
+    KVBED_RETURN_IF_ERROR(OpenForWriting());
+    KVBED_ASSIGN_OR_RETURN(LoadedModel model,
+                           LoadModel(std::move(opened), options_.model, perturb));
     model_.emplace(std::move(model));
     report_.load_ns = model_->load_ns;
-    report_.warnings = model_->files.warnings;
-    KVBED_ASSIGN_OR_RETURN(prompt_,
-                           ResolvePrompt(options_.prompt, model_->files, options_.sampling.seed));
-    report_.warnings.insert(report_.warnings.end(), prompt_.warnings.begin(),
-                            prompt_.warnings.end());
+    const auto warn = [this](const std::vector<std::string>& warnings) {
+      report_.warnings.insert(report_.warnings.end(), warnings.begin(), warnings.end());
+    };
+    warn(model_->files.warnings);
+    warn(prompt_.warnings);
+    WarnOfUnreadable(*store_, report_.warnings);
     report_.prompt_text = prompt_.text;
     report_.prompt = ViewTokens(prompt_.ids, model_->files);
-
-    const KvGeometry geometry = model_->engine.Geometry(options_.pool.block_tokens);
     cached_tokens_end_ = prompt_.ids.size() + decode_calls_;
-    KVBED_ASSIGN_OR_RETURN(pool_, MakePool(geometry, options_.pool, cached_tokens_end_));
     report_.pool_bytes = pool_->memory().size();
-    report_.model = DescribeModel(*model_, geometry);
+    report_.model = DescribeModel(*model_, work.geometry);
     report_.environment = model_->engine.environment();
-    return CheckStale(geometry);
+    return Status::Ok();
   }
 
   // An earlier state of the tail block must exist to be put in its place.
@@ -119,20 +128,17 @@ class MainJob {
     const uint64_t record_bytes = pool_->geometry().record_bytes();
     KVBED_ASSIGN_OR_RETURN(store_, OpenNamed(store_name_, StoreAccess::kCreate, record_bytes));
     name_ = options_.name.empty() ? "run" : options_.name;
-    KVBED_RETURN_IF_ERROR(ValidateSnapshotName(name_));
-    if (options_.replace) return Status::Ok();
-    KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store_->ListManifests());
-    const auto taken = [&](const std::string& name) {
-      return std::any_of(snapshots.begin(), snapshots.end(),
-                         [&](const ManifestSummary& one) { return one.name == name; });
-    };
     if (options_.name.empty()) {
-      for (int number = 2; taken(name_); ++number) name_ = fmt::format("run-{}", number);
+      KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store_->ListManifests());
+      const auto taken = [&](const std::string& name) {
+        return std::any_of(snapshots.begin(), snapshots.end(),
+                           [&](const ManifestSummary& one) { return one.name == name; });
+      };
+      for (int number = 2; !options_.replace && taken(name_); ++number) {
+        name_ = fmt::format("run-{}", number);
+      }
     }
-    if (!taken(name_)) return Status::Ok();
-    return Status::InvalidArgument(
-        fmt::format("{} has a snapshot {} already: choose another --name, or --replace it",
-                    options_.store.spec, name_));
+    return CheckNameIsFree(*store_, options_.store.spec, name_, options_.replace);
   }
 
   SamplerState InitialSampler() const {

@@ -50,6 +50,7 @@ Json VerdictJson(const Verdict& verdict) {
   Json out;
   out["status"] = std::string(VerdictStatusName(verdict.status));
   out["steps"] = verdict.steps;
+  out["expected_steps"] = verdict.expected_steps;
   out["differing_steps"] = verdict.differing_steps;
   out["first_differing_step"] =
       verdict.first_differing_step ? Json(*verdict.first_differing_step) : Json();
@@ -69,7 +70,9 @@ Json VerdictsJson(const RunReport& report) {
     Json bytes;
     bytes["status"] = std::string(VerdictStatusName(report.bytes->status));
     bytes["compared_bytes"] = report.bytes->compared_bytes;
-    bytes["differing_bits"] = report.bytes->differing_bits;
+    SetOrReason(bytes, "differing_bits", report.bytes->differing_bits,
+                report.bytes->compared_bytes == 0 ? "nothing was compared"
+                                                  : "compared by digests, which count no bits");
     bytes["findings"] = Json::array();
     for (const Finding& finding : report.bytes->findings) {
       bytes["findings"].push_back(FindingJson(finding));
@@ -179,6 +182,7 @@ Json RunJson(const RunReport& report) {
   if (!report.injected.empty()) out["injected"] = report.injected;
   if (report.restore) out["restore"] = RestoreJson(*report.restore);
   if (report.saved) out["saved"] = SnapshotJson(*report.saved);
+  if (!report.not_saved_reason.empty()) SetNull(out, "saved", report.not_saved_reason);
   if (report.bytes || report.control) out["verdict"] = VerdictsJson(report);
   if (report.drift || !report.drift_skipped.empty()) out["drift"] = DriftJson(report);
   out["timings"] = {{"load_ns", report.load_ns},
@@ -187,9 +191,12 @@ Json RunJson(const RunReport& report) {
                     {"drift_ns", report.drift_ns},
                     {"total_ns", report.total_ns}};
   if (ExitCodeOf(report) != 0) {
-    AddFailure(out, report.bytes && !report.bytes->reason.empty() ? report.bytes->reason
-                                                                  : "a verdict is not \"equal\"");
-    if (report.bytes && !report.bytes->findings.empty()) {
+    const std::string reason = report.bytes && !report.bytes->reason.empty()
+                                   ? report.bytes->reason
+                                   : "a verdict is not \"equal\"";
+    AddFailure(out, reason);
+    if (report.bytes && !report.bytes->findings.empty() &&
+        report.bytes->findings.front().message != reason) {
       AddReason(out, report.bytes->findings.front().message);
     }
   }

@@ -67,6 +67,7 @@ struct RunReport {
   std::string injected;  // what --inject did
   std::optional<RestoreSummary> restore;
   std::optional<SnapshotReport> saved;  // resume --save
+  std::string not_saved_reason;         // why --save saved nothing
 
   std::optional<ControlVerdict> control;
   std::optional<BytesVerdict> bytes;

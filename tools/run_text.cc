@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tools/console.h"
 #include "tools/rates.h"
 #include "tools/run_report.h"
 #include "tools/store_access.h"
+#include "tools/wording.h"
 
 namespace kvbed {
 namespace {
@@ -32,20 +34,6 @@ class Page {
   std::string text_;
 };
 
-std::string Thousands(uint64_t value) {
-  const std::string digits = std::to_string(value);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
-std::string Count(uint64_t value, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", Thousands(value), value == 1 ? one : many);
-}
-
 std::string Duration(uint64_t ns) {
   const double seconds = static_cast<double>(ns) / 1e9;
   if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
@@ -58,30 +46,22 @@ std::string Rate(uint64_t bytes, uint64_t ns) {
   return rate ? fmt::format("{:.3f} GB/s", *rate) : "nothing moved";
 }
 
+// "\" Paris\" 7042", or the id alone where there is no tokenizer.
+std::string ShowToken(const TokenView& token) {
+  return token.text.empty() ? std::to_string(token.id)
+                            : fmt::format("\"{}\" {}", token.text, token.id);
+}
+
 // The first tokens with their ids, and how many more there are.
 std::string TokenList(const std::vector<TokenView>& tokens) {
   std::string text;
   for (size_t i = 0; i < std::min(tokens.size(), kShownTokens); ++i) {
-    const TokenView& token = tokens[i];
-    text += token.text.empty() ? fmt::format("{} ", token.id)
-                               : fmt::format("\"{}\" {}  ", token.text, token.id);
+    text += ShowToken(tokens[i]) + (tokens[i].text.empty() ? " " : "  ");
   }
   if (tokens.size() > kShownTokens)
     text += fmt::format("... {} more", tokens.size() - kShownTokens);
   while (text.ends_with(' ')) text.pop_back();
   return text;
-}
-
-std::string OneLine(const std::string& text) {
-  std::string line;
-  for (char c : text) {
-    if (c == '\n') {
-      line += "\\n";
-    } else if (static_cast<unsigned char>(c) >= 0x20) {
-      line += c;
-    }
-  }
-  return line;
 }
 
 // "0 -> 5 prefill, 5 -> 6 decode 1, ..., 14 -> 15 decode 10"
@@ -105,10 +85,11 @@ std::string GrowthLine(const std::vector<CacheGrowth>& growth) {
 void WriteModel(Page& page, const RunReport& report) {
   const ModelConfig& config = report.model.config;
   const KvGeometry& geometry = report.model.geometry;
-  page.Line("Model", "{}, {}: {} layers, {} KV heads, head dim {}; {} kernels, {} threads",
-            report.model.name, DTypeName(geometry.dtype), config.layers, config.kv_heads,
-            config.head_dim, report.environment.kernel_set, report.environment.threads);
-  for (const std::string& warning : report.warnings) page.Line("", "note: {}", warning);
+  page.Line("Model", "{}, {}: {}, {}, head dim {}; {} kernels, {}", Printable(report.model.name),
+            DTypeName(geometry.dtype), Count(config.layers, "layer", "layers"),
+            Count(config.kv_heads, "KV head", "KV heads"), config.head_dim,
+            report.environment.kernel_set, Count(report.environment.threads, "thread", "threads"));
+  for (const std::string& warning : report.warnings) page.Line("", "note: {}", Printable(warning));
 }
 
 void WriteTokens(Page& page, const RunReport& report) {
@@ -120,7 +101,7 @@ void WriteTokens(Page& page, const RunReport& report) {
   if (!report.generated.empty()) {
     page.Line("Generated", "{}: {}", Count(report.generated.size(), "token", "tokens"),
               report.generated_text.empty() ? TokenList(report.generated)
-                                            : OneLine(report.generated_text));
+                                            : Printable(report.generated_text));
   }
   if (!report.growth.empty()) page.Line("KV cache", "{}", GrowthLine(report.growth));
   const uint64_t measured = geometry.payload_bytes() / geometry.block_tokens;
@@ -143,8 +124,11 @@ void WriteSnapshot(Page& page, const SnapshotReport& snapshot, const RunReport& 
             offload.d1_ns == 0 ? "not waited for" : Duration(offload.d1_ns),
             Rate(offload.written_bytes, offload.d1_ns == 0 ? offload.d0_ns : offload.d1_ns),
             Duration(offload.d2_ns));
-  if (snapshot.kept) {
+  if (!snapshot.kept) return;
+  if (report.injected.empty()) {
     page.Line("", "kept: kvbed resume -m MODEL --store '{}'", snapshot.spec);
+  } else {
+    page.Line("", "kept damaged; to remove it: kvbed store rm '{}'", snapshot.spec);
   }
 }
 
@@ -177,7 +161,7 @@ void WriteRestore(Page& page, const RunReport& report) {
   if (!report.resumed.empty()) {
     page.Line(
         "Resumed", "{}: {}", Count(report.resumed.size(), "token", "tokens"),
-        report.resumed_text.empty() ? TokenList(report.resumed) : OneLine(report.resumed_text));
+        report.resumed_text.empty() ? TokenList(report.resumed) : Printable(report.resumed_text));
   }
 }
 
@@ -225,6 +209,29 @@ std::string Headline(const RunReport& report) {
   return fmt::format("NO VERDICT: {}", report.bytes->reason);
 }
 
+void WriteKvVerdict(Page& page, const BytesVerdict& bytes) {
+  const std::string reason = bytes.reason.empty() ? "" : fmt::format(" ({})", bytes.reason);
+  const std::string compared = Count(bytes.compared_bytes, "byte", "bytes");
+  if (bytes.compared_bytes == 0) {
+    page.Line("", "KV        not compared{}", reason);
+  } else if (!bytes.differing_bits) {
+    page.Line("", "KV        {} compared by their digests, which differ{}", compared, reason);
+  } else {
+    page.Line("", "KV        {} compared, {} differ{}", compared,
+              Count(*bytes.differing_bits, "bit", "bits"), reason);
+  }
+}
+
+// Why fewer steps were compared than there are; empty when all were.
+std::string StepsLeftOut(uint64_t compared, uint64_t expected, uint64_t resumed) {
+  std::string text;
+  if (compared < expected) text += fmt::format("; the ledger has {}", expected);
+  if (compared < resumed) {
+    text += fmt::format("; nothing is there to compare the {} after them with", resumed - compared);
+  }
+  return text;
+}
+
 void WriteVerdict(Page& page, const RunReport& report) {
   page.Line("BYTES", "{}", Headline(report));
   if (report.control) {
@@ -233,10 +240,7 @@ void WriteVerdict(Page& page, const RunReport& report) {
                   ? "two cached runs are equal, bit for bit"
                   : report.control->reason);
   }
-  const BytesVerdict& bytes = *report.bytes;
-  page.Line("", "KV        {} compared, {} differ{}", Count(bytes.compared_bytes, "byte", "bytes"),
-            Count(bytes.differing_bits, "bit", "bits"),
-            bytes.reason.empty() ? "" : fmt::format(" ({})", bytes.reason));
+  WriteKvVerdict(page, *report.bytes);
   if (report.logits) {
     const LogitsVerdict& logits = *report.logits;
     if (logits.status == VerdictStatus::kNotAssessable) {
@@ -246,8 +250,9 @@ void WriteVerdict(Page& page, const RunReport& report) {
           logits.differing_bits.value_or(0) > 0
               ? fmt::format(", in {}", Count(*logits.differing_bits, "bit", "bits"))
               : "";
-      page.Line("", "logits    {} of {} steps equal{}", logits.steps - logits.differing_steps,
-                logits.steps, bits);
+      page.Line("", "logits    {} of {} steps equal{}{}", logits.steps - logits.differing_steps,
+                logits.steps, bits,
+                StepsLeftOut(logits.steps, logits.expected_steps, report.resumed.size()));
     }
   }
   if (report.tokens) {
@@ -255,8 +260,9 @@ void WriteVerdict(Page& page, const RunReport& report) {
     if (tokens.status == VerdictStatus::kNotAssessable) {
       page.Line("", "tokens    not assessable: {}", tokens.reason);
     } else {
-      page.Line("", "tokens    {} of {} equal", tokens.steps - tokens.differing_steps,
-                tokens.steps);
+      page.Line("", "tokens    {} of {} equal{}", tokens.steps - tokens.differing_steps,
+                tokens.steps,
+                StepsLeftOut(tokens.steps, tokens.expected_steps, report.resumed.size()));
     }
   }
   WriteFindings(page, report);
@@ -290,8 +296,9 @@ void WriteDrift(Page& page, const RunReport& report) {
     const TokenFlip& flip = drift.flips[i];
     const double gap_steps = flip.gap_steps.value_or(0);
     page.Line(
-        "", "          position {}: \"{}\" ({}) instead of \"{}\" ({}){}", flip.position,
-        drift.recomputed_texts[i], flip.recomputed_id, drift.cached_texts[i], flip.cached_id,
+        "", "          position {}: {} instead of {}{}", flip.position,
+        ShowToken({flip.recomputed_id, drift.recomputed_texts[i]}),
+        ShowToken({flip.cached_id, drift.cached_texts[i]}),
         flip.top2_gap
             ? fmt::format(", which were {:.3g} apart ({:.3g} {} of {})", *flip.top2_gap, gap_steps,
                           gap_steps == 1 ? "step" : "steps", DTypeName(report.model.geometry.dtype))
@@ -321,6 +328,7 @@ std::string RunText(const RunReport& report) {
   if (!report.injected.empty()) page.Line("Injected", "{}", report.injected);
   if (report.restore) WriteRestore(page, report);
   if (report.saved) WriteSnapshot(page, *report.saved, report, "Saved");
+  if (!report.not_saved_reason.empty()) page.Line("Not saved", "{}", report.not_saved_reason);
   WriteTimings(page, report);
   if (report.bytes) {
     page.Blank();

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "offload/clock.h"
 #include "tools/interrupt.h"
+#include "tools/memory_room.h"
 #include "tools/progress.h"
 
 namespace kvbed {
@@ -17,27 +19,37 @@ SequenceIdentity NewIdentity(const LoadedModel& model) {
 
 }  // namespace
 
-Result<LoadedModel> LoadModel(const ModelOptions& options, uint64_t perturb_decode_call) {
+Result<OpenedModel> OpenModelFiles(const ModelOptions& options) {
   const uint64_t start_ns = MonotonicNs();
   KVBED_ASSIGN_OR_RETURN(ModelFiles files, OpenModel(options.model));
+  return OpenedModel{std::move(files), MonotonicNs() - start_ns};
+}
+
+Result<LoadedModel> LoadModel(OpenedModel model, const ModelOptions& options,
+                              uint64_t perturb_decode_call) {
+  const uint64_t start_ns = MonotonicNs();
   EngineOptions engine_options;
   engine_options.dtype = options.dtype;
   engine_options.kernels = options.kernels;
   engine_options.threads = options.threads;
   engine_options.prefill_chunk = options.prefill_chunk;
   engine_options.perturb_decode_call = perturb_decode_call;
-  KVBED_ASSIGN_OR_RETURN(Engine engine, Engine::Open(files, engine_options));
+  KVBED_ASSIGN_OR_RETURN(Engine engine, Engine::Open(model.files, engine_options));
   const uint64_t digest_start_ns = MonotonicNs();
-  const ModelDigests digests = DigestModel(files);
+  const ModelDigests digests = DigestModel(model.files);
   const uint64_t end_ns = MonotonicNs();
-  return LoadedModel{std::move(files), digests, std::move(engine), end_ns - start_ns,
-                     end_ns - digest_start_ns};
+  return LoadedModel{std::move(model.files), digests, std::move(engine),
+                     model.open_ns + end_ns - start_ns, end_ns - digest_start_ns};
 }
 
 Result<std::unique_ptr<BlockPool>> MakePool(const KvGeometry& geometry, const PoolOptions& options,
                                             uint64_t tokens) {
   KVBED_RETURN_IF_ERROR(geometry.Validate());
   const uint64_t needed = geometry.BlocksFor(tokens);
+  if (needed > UINT32_MAX) {
+    return Status::InvalidArgument(
+        fmt::format("{} tokens are too many: a pool has at most {} records", tokens, UINT32_MAX));
+  }
   uint64_t records = needed;
   if (options.pool_bytes) {
     records = *options.pool_bytes / geometry.record_bytes();
@@ -49,10 +61,25 @@ Result<std::unique_ptr<BlockPool>> MakePool(const KvGeometry& geometry, const Po
                       needed * geometry.record_bytes()));
     }
   }
-  if (records > UINT32_MAX) {
-    return Status::InvalidArgument(fmt::format("a pool of {} records is too large", records));
-  }
+  records = std::min<uint64_t>(records, UINT32_MAX);
+  const std::string what = options.pool_bytes
+                               ? fmt::format("--pool-bytes {}: its records", *options.pool_bytes)
+                               : fmt::format("the KV records of {} tokens", tokens);
+  KVBED_RETURN_IF_ERROR(CheckMemoryFor(records, geometry.record_bytes(), what));
   return BlockPool::Create(geometry, static_cast<uint32_t>(records));
+}
+
+Result<Workload> PrepareWorkload(const ModelFiles& model, const WorkloadOptions& options) {
+  Workload workload;
+  workload.geometry = GeometryOf(model.config, options.model.dtype, options.pool.block_tokens);
+  const uint64_t token_bytes =
+      options.copies * workload.geometry.kv_bytes_per_token() + kPromptBytesPerToken;
+  KVBED_ASSIGN_OR_RETURN(workload.prompt,
+                         ResolvePrompt(options.prompt, model, options.seed, token_bytes));
+  const uint64_t tokens = workload.prompt.ids.size() + options.more_tokens;
+  KVBED_RETURN_IF_ERROR(CheckMemoryFor(tokens, token_bytes, fmt::format("{} tokens", tokens)));
+  KVBED_ASSIGN_OR_RETURN(workload.pool, MakePool(workload.geometry, options.pool, tokens));
+  return workload;
 }
 
 Decoding::Decoding(LoadedModel& model, Sequence sequence, Sampler sampler,

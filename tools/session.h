@@ -18,25 +18,51 @@
 #include "offload/sequence.h"
 #include "offload/status.h"
 #include "tools/common_options.h"
+#include "tools/prompt.h"
 #include "verify/logits_trace.h"
 
 namespace kvbed {
+
+// A model's files, opened, before its weights are read: what a prompt and a pool need.
+struct OpenedModel {
+  ModelFiles files;
+  uint64_t open_ns = 0;
+};
+Result<OpenedModel> OpenModelFiles(const ModelOptions& options);
 
 struct LoadedModel {
   ModelFiles files;
   ModelDigests digests;
   Engine engine;
-  uint64_t load_ns = 0;
+  uint64_t load_ns = 0;  // opening included
   uint64_t digest_ns = 0;
 };
 
 // `perturb_decode_call` as in EngineOptions.
-Result<LoadedModel> LoadModel(const ModelOptions& options, uint64_t perturb_decode_call = 0);
+Result<LoadedModel> LoadModel(OpenedModel model, const ModelOptions& options,
+                              uint64_t perturb_decode_call = 0);
 
 // A pool for `tokens` tokens, or of --pool-bytes when that suffices; a usage error that names both
-// sizes when it doesn't.
+// sizes when it doesn't, out of space when memory doesn't suffice.
 Result<std::unique_ptr<BlockPool>> MakePool(const KvGeometry& geometry, const PoolOptions& options,
                                             uint64_t tokens);
+
+// Prompt and pool of a command that generates, found before the weights are read, so that a prompt
+// or a size that can't be used is told at once.
+struct Workload {
+  Prompt prompt;
+  KvGeometry geometry;
+  std::unique_ptr<BlockPool> pool;
+};
+struct WorkloadOptions {
+  const ModelOptions& model;
+  const PromptOptions& prompt;
+  const PoolOptions& pool;
+  uint64_t seed = 0;
+  uint64_t more_tokens = 0;  // to be cached after the prompt
+  uint64_t copies = 1;       // of K and V in memory, the pool's included
+};
+Result<Workload> PrepareWorkload(const ModelFiles& model, const WorkloadOptions& options);
 
 // "0 -> 5 prefill", "5 -> 6 decode": how a call changed the number of cached tokens.
 struct CacheGrowth {

@@ -1,7 +1,6 @@
 // kvbed snapshot: prefill and decode, commit a snapshot, and write down what a resume must give.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "offload/clock.h"
@@ -11,6 +10,7 @@
 #include "tools/exit_code.h"
 #include "tools/option_values.h"
 #include "tools/output.h"
+#include "tools/output_file.h"
 #include "tools/prompt.h"
 #include "tools/run_report.h"
 #include "tools/session.h"
@@ -50,41 +50,6 @@ Result<OffloadReport> TakeSnapshot(const SnapshotCommandOptions& options, const 
   return report;
 }
 
-Status CheckNameIsFree(const SnapshotCommandOptions& options, BlockStore& store) {
-  KVBED_RETURN_IF_ERROR(ValidateSnapshotName(options.name));
-  if (options.replace) return Status::Ok();
-  KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store.ListManifests());
-  for (const ManifestSummary& snapshot : snapshots) {
-    if (snapshot.name != options.name) continue;
-    return Status::InvalidArgument(
-        fmt::format("{} has a snapshot {} already: choose another --name, or --replace it",
-                    options.store.spec, options.name));
-  }
-  return Status::Ok();
-}
-
-// Before any work: a ledger that can't be written, or that would take the place of something else.
-Status CheckLedgerPlace(const std::string& file, const std::string& store_folder) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path path = fs::weakly_canonical(fs::absolute(file), error);
-  const fs::path relative =
-      path.lexically_relative(fs::weakly_canonical(fs::absolute(store_folder), error));
-  if (!relative.empty() && *relative.begin() != "..") {
-    return Status::InvalidArgument(fmt::format(
-        "--ledger {} lies inside the store, and has to be kept outside: name another place", file));
-  }
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
-    return Status::InvalidArgument(
-        fmt::format("--ledger {} is no regular file: name another place", file));
-  }
-  if (!fs::is_directory(path.parent_path(), error)) {
-    return Status::NotFound(
-        fmt::format("--ledger {}: its folder is not there: make it first", file));
-  }
-  return Status::Ok();
-}
-
 Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
   const uint64_t start_ns = MonotonicNs();
   RunReport report;
@@ -101,31 +66,33 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
     return Status::InvalidArgument("--store names a snapshot: give --name NAME and no #NAME");
   }
   if (options.ledger_file) {
-    KVBED_RETURN_IF_ERROR(CheckLedgerPlace(*options.ledger_file, named.spec.path));
+    KVBED_RETURN_IF_ERROR(
+        CheckOutputFile("--ledger", *options.ledger_file, OutputKind::kRegular, named.spec.path));
   }
-  KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options.model));
-  report.load_ns = model.load_ns;
-  report.warnings = model.files.warnings;
-  KVBED_ASSIGN_OR_RETURN(const Prompt prompt,
-                         ResolvePrompt(options.prompt, model.files, options.sampling.seed));
-  report.warnings.insert(report.warnings.end(), prompt.warnings.begin(), prompt.warnings.end());
-  report.prompt_text = prompt.text;
-  report.prompt = ViewTokens(prompt.ids, model.files);
-  const KvGeometry geometry = model.engine.Geometry(options.pool.block_tokens);
+  KVBED_ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(options.model));
   const uint64_t decode_calls = options.new_tokens - 1;
   KVBED_ASSIGN_OR_RETURN(
-      const std::unique_ptr<BlockPool> pool,
-      MakePool(geometry, options.pool, prompt.ids.size() + decode_calls + options.expect));
-  report.pool_bytes = pool->memory().size();
-  report.model = DescribeModel(model, geometry);
-  report.environment = model.engine.environment();
+      const Workload work,
+      PrepareWorkload(opened.files, {options.model, options.prompt, options.pool,
+                                     options.sampling.seed, decode_calls + options.expect}));
+  const Prompt& prompt = work.prompt;
   KVBED_ASSIGN_OR_RETURN(const std::unique_ptr<BlockStore> store,
-                         OpenNamed(named, StoreAccess::kCreate, geometry.record_bytes()));
-  KVBED_RETURN_IF_ERROR(CheckNameIsFree(options, *store));
+                         OpenNamed(named, StoreAccess::kCreate, work.geometry.record_bytes()));
+  KVBED_RETURN_IF_ERROR(CheckNameIsFree(*store, options.store.spec, options.name, options.replace));
+  KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(std::move(opened), options.model));
+  report.load_ns = model.load_ns;
+  report.warnings = model.files.warnings;
+  report.warnings.insert(report.warnings.end(), prompt.warnings.begin(), prompt.warnings.end());
+  WarnOfUnreadable(*store, report.warnings);
+  report.prompt_text = prompt.text;
+  report.prompt = ViewTokens(prompt.ids, model.files);
+  report.pool_bytes = work.pool->memory().size();
+  report.model = DescribeModel(model, work.geometry);
+  report.environment = model.engine.environment();
 
   const SamplerState sampler{options.sampling.temperature, options.sampling.top_p,
                              options.sampling.top_k, options.sampling.seed, 0};
-  KVBED_ASSIGN_OR_RETURN(Decoding decoding, Decoding::Start(model, *pool, sampler, 0));
+  KVBED_ASSIGN_OR_RETURN(Decoding decoding, Decoding::Start(model, *work.pool, sampler, 0));
   KVBED_RETURN_IF_ERROR(decoding.Prefill(prompt.ids));
   KVBED_RETURN_IF_ERROR(decoding.Decode(decode_calls, "decode"));
   const auto generated = std::span(decoding.tokens()).subspan(prompt.ids.size());
@@ -150,17 +117,17 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
     KVBED_RETURN_IF_ERROR(decoding.Decode(options.expect, "expect"));
     ledger.steps = decoding.trace().StepsFrom(options.new_tokens);
     ledger.kv_at_end = DigestKv(decoding.sequence());
-    KVBED_RETURN_IF_ERROR(WriteLedger(*options.ledger_file, ledger));
+    KVBED_RETURN_IF_ERROR(ReplaceFile(*options.ledger_file, EncodeLedger(ledger)));
   }
   report.prefill_ns = decoding.prefill_ns();
   report.decode_ns = decoding.decode_ns();
-  report.huge_page_bytes = pool->HugePageBytes();
+  report.huge_page_bytes = work.pool->HugePageBytes();
   report.total_ns = MonotonicNs() - start_ns;
   return report;
 }
 
 Result<int> Run(const SnapshotCommandOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckSingleResultFormat(options.output));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, options.store.spec));
   KVBED_ASSIGN_OR_RETURN(const RunReport report, Snapshot(options));
   Json json = RunJson(report);
   json["env"] = ReportEnvironmentJson(report);
@@ -175,10 +142,11 @@ void AddSnapshotCommand(CommandLine& line) {
   OptionSet set = line.AddCommand("snapshot", "prefill, decode and commit a snapshot to a store");
   set.Group("Snapshot");
   AddNewTokensOption(set, options.new_tokens);
-  set.Required(set.Text("--name", "NAME", "the snapshot's name", options.name));
+  set.Required(set.Text("--name", "NAME", "the snapshot's name: 1 to 128 of A-Z a-z 0-9 . _ -",
+                        options.name));
   set.Flag("--replace", options.replace, "replace a snapshot of that name");
   set.Text("--ledger", "FILE",
-           "write the digests that a resume must give to FILE, outside the store",
+           "write the digests that a resume must give to FILE, outside the store; replaces FILE",
            options.ledger_file);
   set.Parsed("--expect", "N",
              "decode N more tokens in memory after the snapshot and write their ids, logits and KV "
@@ -188,7 +156,7 @@ void AddSnapshotCommand(CommandLine& line) {
   AddPromptOptions(set, options.prompt);
   AddSamplingOptions(set, options.sampling);
   AddPoolOptions(set, options.pool);
-  set.Required(AddStoreOptions(set, options.store));
+  set.Required(AddStoreOptions(set, options.store, StoreKinds::kKept));
   AddOutputOptions(set, options.output);
   set.Footer(
       "Exit codes: 0 committed; 2 usage, or the name is taken; 4 I/O error, disk full, unusable "

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "tools/exit_code.h"
+
 namespace kvbed {
 
 Result<NamedStore> NameStore(const StoreOptions& options) {
@@ -51,6 +53,41 @@ TemporaryFolder::~TemporaryFolder() {
   if (path_.empty()) return;
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+}
+
+Status CheckNameIsFree(BlockStore& store, const std::string& spec, const std::string& name,
+                       bool replace) {
+  KVBED_RETURN_IF_ERROR(ValidateSnapshotName(name));
+  if (replace) return Status::Ok();
+  KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store.ListManifests());
+  for (const ManifestSummary& snapshot : snapshots) {
+    if (snapshot.name != name) continue;
+    return Status::InvalidArgument(fmt::format(
+        "{} has a snapshot {} already: choose another name, or --replace it", spec, name));
+  }
+  return Status::Ok();
+}
+
+void WarnOfUnreadable(BlockStore& store, std::vector<std::string>& warnings) {
+  const auto snapshots = store.ListManifests();
+  if (!snapshots.ok()) return;
+  for (const ManifestSummary& one : *snapshots) {
+    if (one.status.ok()) continue;
+    warnings.push_back(fmt::format(
+        "snapshot {} can't be read ({}), so that the store frees no place that it may use",
+        one.name, one.status.message()));
+  }
+}
+
+Result<Manifest> ReadSnapshot(BlockStore& store, const std::string& name) {
+  auto manifest = store.ReadManifest(name);
+  if (manifest.ok() || manifest.status().code() != StatusCode::kNotFound) return manifest;
+  return Status::NotFound(
+      fmt::format("{} has no snapshot {}; {}", store.info().spec, name, SnapshotNames(store)));
+}
+
+int ExitCodeForSnapshot(const Status& status) {
+  return status.code() == StatusCode::kCorruption ? kExitFailedCheck : ExitCodeFor(status);
 }
 
 std::string SnapshotNames(BlockStore& store) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/open_store.h"
 #include "offload/block_store.h"
@@ -35,6 +36,20 @@ class TemporaryFolder {
   explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
   std::string path_;
 };
+
+// Before any work: a name that is none, or that is taken when nothing is to be replaced.
+Status CheckNameIsFree(BlockStore& store, const std::string& spec, const std::string& name,
+                       bool replace);
+
+// A warning for each snapshot whose manifest can't be read: while there is one, no slot that it may
+// name is used again, so that the store only grows.
+void WarnOfUnreadable(BlockStore& store, std::vector<std::string>& warnings);
+
+// Not found names the snapshots that there are.
+Result<Manifest> ReadSnapshot(BlockStore& store, const std::string& name);
+
+// The exit code for a snapshot that can't be read: a damaged manifest has failed a check.
+int ExitCodeForSnapshot(const Status& status);
 
 // "its snapshots are: s1, s2", for a message about one that isn't named or isn't there.
 std::string SnapshotNames(BlockStore& store);

@@ -6,10 +6,12 @@
 #include "offload/clock.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
+#include "tools/console.h"
 #include "tools/environment.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
 #include "tools/store_access.h"
+#include "tools/wording.h"
 
 namespace kvbed {
 namespace {
@@ -27,7 +29,7 @@ struct OpenedStore {
 };
 
 Result<OpenedStore> Open(const StoreCommandOptions& options, StoreAccess access) {
-  KVBED_RETURN_IF_ERROR(CheckSingleResultFormat(options.output));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, options.store.spec));
   OpenedStore opened;
   opened.json = MakeResult({"kvbed-store/1", CommandLineOfThisProcess(), 0, UnixNs()});
   KVBED_ASSIGN_OR_RETURN(opened.named, NameStore(options.store));
@@ -68,28 +70,50 @@ Status DescribeStore(OpenedStore& opened) {
   return Status::Ok();
 }
 
-Result<int> List(const StoreCommandOptions& options) {
-  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kRead));
-  KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots,
-                         opened.store->ListManifests());
-  std::string text;
-  opened.json["snapshots"] = Json::array();
+// The snapshots of the whole store: their JSON, and a line of text for each that can't be read.
+// The exit code is that of the first of these.
+struct SnapshotsFound {
+  std::vector<ManifestSummary> snapshots;
+  std::string unreadable_text;
+  uint64_t unreadable = 0;
   int exit_code = kExitOk;
-  for (const ManifestSummary& one : snapshots) {
+};
+Result<SnapshotsFound> FindSnapshots(OpenedStore& opened) {
+  SnapshotsFound found;
+  KVBED_ASSIGN_OR_RETURN(found.snapshots, opened.store->ListManifests());
+  opened.json["snapshots"] = Json::array();
+  for (const ManifestSummary& one : found.snapshots) {
     opened.json["snapshots"].push_back(SummaryJson(one));
-    if (one.status.ok()) {
-      text += fmt::format("{:<24} {:>10} tokens {:>8} records {:>16} bytes  {}  {}\n", one.name,
-                          one.cached_tokens, one.blocks, one.stored_bytes, Iso8601(one.created_ns),
-                          one.model_name);
-    } else {
-      text += fmt::format("{:<24} unreadable: {}\n", one.name, one.status.message());
-      exit_code = kExitFailedCheck;
-    }
+    if (one.status.ok()) continue;
+    ++found.unreadable;
+    found.unreadable_text +=
+        fmt::format("{:<24} unreadable: {}\n", one.name, Printable(one.status.message()));
+    if (found.exit_code == kExitOk) found.exit_code = ExitCodeForSnapshot(one.status);
   }
-  if (snapshots.empty()) text = "no snapshot\n";
+  return found;
+}
+
+Result<int> List(const StoreCommandOptions& options) {
+  KVBED_ASSIGN_OR_RETURN(const NamedStore named, NameStore(options.store));
+  if (!named.spec.snapshot.empty()) {
+    return Status::InvalidArgument(
+        "store ls lists all snapshots: leave #NAME out, or ask `kvbed store info` about one");
+  }
+  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kRead));
+  KVBED_ASSIGN_OR_RETURN(const SnapshotsFound found, FindSnapshots(opened));
+  std::string text;
+  for (const ManifestSummary& one : found.snapshots) {
+    if (!one.status.ok()) continue;
+    text += fmt::format("{:<24} {:>13} tokens {:>9} {:<7} {:>19} bytes  {}  {}\n", one.name,
+                        Thousands(one.cached_tokens), Thousands(one.blocks),
+                        one.blocks == 1 ? "record" : "records", Thousands(one.stored_bytes),
+                        Iso8601(one.created_ns), Printable(one.model_name));
+  }
+  text += found.unreadable_text;
+  if (found.snapshots.empty()) text = "no snapshot\n";
   KVBED_RETURN_IF_ERROR(DescribeStore(opened));
   KVBED_RETURN_IF_ERROR(EmitResult(options.output, text, opened.json));
-  return exit_code;
+  return found.exit_code;
 }
 
 std::string InfoText(const StoreInfo& info) {
@@ -99,10 +123,13 @@ std::string InfoText(const StoreInfo& info) {
   if (!info.ioengine_reason.empty()) text += fmt::format("            {}\n", info.ioengine_reason);
   if (!info.direct_reason.empty()) text += fmt::format("            {}\n", info.direct_reason);
   text += fmt::format("durability  {}\n", info.durability);
-  text += fmt::format("records     {} of {} bytes in all\n", info.records, info.logical_bytes);
-  text += fmt::format(
-      "on disk     {} bytes; room for {} more{}\n", info.allocated_bytes, info.free_bytes,
-      info.capacity_bytes == 0 ? "" : fmt::format(" (capacity {} bytes)", info.capacity_bytes));
+  text += fmt::format("records     {} of {} bytes in all\n", Thousands(info.records),
+                      Thousands(info.logical_bytes));
+  text += fmt::format("on disk     {} bytes; room for {} more{}\n", Thousands(info.allocated_bytes),
+                      Thousands(info.free_bytes),
+                      info.capacity_bytes == 0
+                          ? ""
+                          : fmt::format(" (capacity {} bytes)", Thousands(info.capacity_bytes)));
   return text;
 }
 
@@ -111,22 +138,24 @@ std::string SnapshotText(const Manifest& manifest) {
   const NumericEnvironment& environment = manifest.environment;
   std::string text;
   text += fmt::format("\nsnapshot    {}\nmade        {} with {}\n", manifest.name,
-                      Iso8601(manifest.created_ns), manifest.model_name);
+                      Iso8601(manifest.created_ns), Printable(manifest.model_name));
   text +=
       fmt::format("tokens      {} cached, {} of them prompt; pending token {}\n",
-                  manifest.cached_tokens, manifest.prompt_tokens,
+                  Thousands(manifest.cached_tokens), Thousands(manifest.prompt_tokens),
                   manifest.pending_token() ? std::to_string(*manifest.pending_token()) : "none");
-  text += fmt::format("geometry    {} {} layers, {} KV heads, head dim {}, {} tokens a block\n",
-                      DTypeName(geometry.dtype), geometry.layers, geometry.kv_heads,
-                      geometry.head_dim, geometry.block_tokens);
-  text +=
-      fmt::format("records     {} of {} bytes\n", manifest.blocks.size(), geometry.record_bytes());
+  text += fmt::format("geometry    {}, {}, {}, head dim {}, {} a block\n",
+                      DTypeName(geometry.dtype), Count(geometry.layers, "layer", "layers"),
+                      Count(geometry.kv_heads, "KV head", "KV heads"), geometry.head_dim,
+                      Count(geometry.block_tokens, "token", "tokens"));
+  text += fmt::format("records     {} of {} bytes\n", Thousands(manifest.blocks.size()),
+                      Thousands(geometry.record_bytes()));
   text += fmt::format("digests     weights {}\n            config {}\n            tokenizer {}\n",
                       manifest.model.weights.ToHex(), manifest.model.config.ToHex(),
                       manifest.model.tokenizer.ToHex());
-  text += fmt::format("computed    {} kernels, {}, {}, {}, {} threads, prefill chunk {}\n",
-                      environment.kernel_set, environment.library, environment.isa,
-                      environment.linear, environment.threads, environment.prefill_chunk);
+  text +=
+      fmt::format("computed    {} kernels, {}, {}, {}, {}, prefill chunk {}\n",
+                  environment.kernel_set, environment.library, environment.isa, environment.linear,
+                  Count(environment.threads, "thread", "threads"), environment.prefill_chunk);
   return text;
 }
 
@@ -166,21 +195,26 @@ Result<int> Info(const StoreCommandOptions& options) {
   KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kRead));
   std::string text = InfoText(opened.store->info());
   KVBED_RETURN_IF_ERROR(DescribeStore(opened));
-  opened.json["snapshots"] = Json::array();
+  int exit_code = kExitOk;
   if (const std::string& name = opened.named.spec.snapshot; !name.empty()) {
-    KVBED_ASSIGN_OR_RETURN(const Manifest manifest, opened.store->ReadManifest(name));
-    text += SnapshotText(manifest);
-    opened.json["snapshots"].push_back(ManifestJson(manifest, *opened.store));
-  } else {
-    KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots,
-                           opened.store->ListManifests());
-    for (const ManifestSummary& one : snapshots) {
-      opened.json["snapshots"].push_back(SummaryJson(one));
+    const auto manifest = ReadSnapshot(*opened.store, name);
+    if (!manifest.ok() && ExitCodeForSnapshot(manifest.status()) == kExitFailedCheck) {
+      Complain(fmt::format("snapshot {} is damaged: {}", name, manifest.status().message()));
+      return kExitFailedCheck;
     }
-    text += fmt::format("snapshots   {}\n", snapshots.size());
+    if (!manifest.ok()) return manifest.status();
+    text += SnapshotText(*manifest);
+    opened.json["snapshots"] = Json::array({ManifestJson(*manifest, *opened.store)});
+  } else {
+    KVBED_ASSIGN_OR_RETURN(const SnapshotsFound found, FindSnapshots(opened));
+    text += fmt::format(
+        "snapshots   {}{}\n", found.snapshots.size(),
+        found.unreadable == 0 ? "" : fmt::format(", {} of them unreadable:", found.unreadable));
+    text += found.unreadable_text;
+    exit_code = found.exit_code;
   }
   KVBED_RETURN_IF_ERROR(EmitResult(options.output, text, opened.json));
-  return kExitOk;
+  return exit_code;
 }
 
 Result<int> Remove(const StoreCommandOptions& options) {
@@ -194,27 +228,39 @@ Result<int> Remove(const StoreCommandOptions& options) {
   KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kWrite));
   const std::string& name = named.spec.snapshot;
   const uint64_t records_before = opened.store->info().records;
-  KVBED_RETURN_IF_ERROR(opened.store->RemoveManifest(name));
+  if (Status removed = opened.store->RemoveManifest(name);
+      removed.code() == StatusCode::kNotFound) {
+    return ReadSnapshot(*opened.store, name).status();
+  } else if (!removed.ok()) {
+    return removed;
+  }
   KVBED_RETURN_IF_ERROR(DescribeStore(opened));
   const StoreInfo info = opened.store->info();
   opened.json["removed"] = name;
   opened.json["snapshots"] = Json::array();
-  const std::string text =
-      fmt::format("removed {}: {} records freed, {} kept for other snapshots\n", name,
-                  records_before - info.records, info.records);
+  const std::string text = fmt::format("removed {}: {} freed, {} kept for other snapshots\n", name,
+                                       Count(records_before - info.records, "record", "records"),
+                                       Thousands(info.records));
   KVBED_RETURN_IF_ERROR(EmitResult(options.output, text, opened.json));
   return kExitOk;
 }
 
 void AddOne(CommandLine& line, const std::string& name, const std::string& summary,
-            Result<int> (*function)(const StoreCommandOptions&)) {
+            const std::string& example, Result<int> (*function)(const StoreCommandOptions&)) {
   StoreCommandOptions& options = line.Own<StoreCommandOptions>();
   OptionSet set = line.AddCommand("store " + name, summary);
   set.Group("Store");
-  set.Required(
-      set.Text("SPEC", "SPEC", "slab:DIR, or slab:DIR#NAME for one snapshot", options.store.spec));
+  set.Required(set.Text("SPEC", "SPEC", "slab:DIR, or 'slab:DIR#NAME' for one snapshot",
+                        options.store.spec));
   AddStoreTuningOptions(set, options.store);
   AddOutputOptions(set, options.output);
+  set.Footer(
+      "Exit codes: 0 done; 1 a snapshot's manifest is damaged; 2 usage; 4 no such store or "
+      "snapshot, "
+      "in use,\n"
+      "I/O error, or written by a newer kvbed.\n\n"
+      "Example:\n  kvbed store " +
+      example);
   line.SetFunction("store " + name, [&options, function] { return function(options); });
 }
 
@@ -222,9 +268,11 @@ void AddOne(CommandLine& line, const std::string& name, const std::string& summa
 
 void AddStoreCommands(CommandLine& line) {
   line.AddGroup("store", "look into a store: ls, info, rm");
-  AddOne(line, "ls", "list the snapshots", List);
-  AddOne(line, "info", "what is in effect and how much is in it; with #NAME, one snapshot", Info);
-  AddOne(line, "rm", "remove the snapshot #NAME; records that others name stay", Remove);
+  AddOne(line, "ls", "list the snapshots", "ls slab:/data/kv", List);
+  AddOne(line, "info", "what is in effect and how much is in it; with #NAME, one snapshot",
+         "info 'slab:/data/kv#s1'", Info);
+  AddOne(line, "rm", "remove the snapshot #NAME; records that others name stay",
+         "rm 'slab:/data/kv#s1'", Remove);
 }
 
 }  // namespace kvbed

@@ -7,13 +7,18 @@
 #include "offload/clock.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
+#include "tools/console.h"
 #include "tools/environment.h"
 #include "tools/exit_code.h"
+#include "tools/interrupt.h"
 #include "tools/output.h"
 #include "tools/prompt.h"
 
 namespace kvbed {
 namespace {
+
+// A token's line of text and its object in the JSON.
+constexpr uint64_t kShownTokenBytes = 1024;
 
 struct TokenizeOptions {
   std::string model;
@@ -22,18 +27,20 @@ struct TokenizeOptions {
 };
 
 Result<int> Run(const TokenizeOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckSingleResultFormat(options.output));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, ""));
   const ResultHeader header{"kvbed-tokenize/1", CommandLineOfThisProcess(), 0, UnixNs()};
   KVBED_ASSIGN_OR_RETURN(const ModelFiles model, OpenModel(options.model));
   if (!model.tokenizer) {
     return Status::InvalidArgument(
         fmt::format("{} has no tokenizer: {}", model.name, model.no_tokenizer_reason));
   }
-  KVBED_ASSIGN_OR_RETURN(const Prompt prompt, ResolvePrompt(options.prompt, model, 0));
-  for (const std::string& warning : prompt.warnings) fmt::print(stderr, "kvbed: {}\n", warning);
+  KVBED_ASSIGN_OR_RETURN(const Prompt prompt,
+                         ResolvePrompt(options.prompt, model, 0, kShownTokenBytes));
+  for (const std::string& warning : prompt.warnings) Complain(warning);
   std::string text;
   Json tokens = Json::array();
   for (TokenId id : prompt.ids) {
+    if (Interrupted()) return InterruptedStatus();
     const std::string shown = model.tokenizer->TokenText(id);
     text += fmt::format("{:>8}  {}\n", id, shown);
     tokens.push_back({{"id", id},
@@ -60,7 +67,9 @@ void AddTokenizeCommand(CommandLine& line) {
                         options.model));
   AddPromptOptions(set, options.prompt);
   AddOutputOptions(set, options.output);
-  set.Footer("Example:\n  kvbed tokenize -m model.gguf --prompt-file t.txt --json ids.json");
+  set.Footer(
+      "Exit codes: 0 done; 2 usage; 4 I/O error or unusable input.\n\n"
+      "Example:\n  kvbed tokenize -m model.gguf --prompt-file t.txt --json ids.json");
   line.SetFunction("tokenize", [&options] { return Run(options); });
 }
 

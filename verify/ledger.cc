@@ -1,9 +1,7 @@
 #include "verify/ledger.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
@@ -223,36 +221,6 @@ Status CheckInvariants(const Ledger& ledger) {
   return Status::Ok();
 }
 
-// All of `text` to a new file, durable.
-Status WriteSynced(const std::string& path, std::string_view text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return StatusFromErrno(errno, "create " + path);
-  Status status;
-  while (!text.empty() && status.ok()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<size_t>(written));
-    } else if (errno != EINTR) {
-      status = StatusFromErrno(errno, "write " + path);
-    }
-  }
-  if (status.ok() && ::fsync(fd) != 0) status = StatusFromErrno(errno, "fsync " + path);
-  if (::close(fd) != 0 && status.ok()) status = StatusFromErrno(errno, "close " + path);
-  return status;
-}
-
-// Makes a rename in the folder of `path` durable.
-Status SyncFolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return StatusFromErrno(errno, "open " + folder);
-  Status status;
-  if (::fsync(fd) != 0) status = StatusFromErrno(errno, "fsync " + folder);
-  ::close(fd);
-  return status;
-}
-
 }  // namespace
 
 Ledger LedgerOf(const Manifest& manifest) {
@@ -352,22 +320,11 @@ Result<Ledger> DecodeLedger(std::string_view text, std::string_view origin) {
   return ledger;
 }
 
-Status WriteLedger(const std::string& path, const Ledger& ledger) {
-  const std::string temporary = fmt::format("{}.{}-{:016x}.tmp", path, ::getpid(), RandomId());
-  Status status = WriteSynced(temporary, EncodeLedger(ledger));
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = StatusFromErrno(errno, fmt::format("rename {} to {}", temporary, path));
-  }
-  if (status.ok()) return SyncFolderOf(path);
-  ::unlink(temporary.c_str());
-  return status;
-}
-
 Result<Ledger> ReadLedger(const std::string& path) {
   struct stat about;
   if (::stat(path.c_str(), &about) != 0) return StatusFromErrno(errno, "ledger " + path);
   if (!S_ISREG(about.st_mode)) {
-    return Status::InvalidArgument(fmt::format("ledger {} is not a file", path));
+    return Status::IoError(fmt::format("ledger {} is no regular file", path));
   }
   if (static_cast<uint64_t>(about.st_size) > kLedgerBytesMax) {
     return Status::Corruption(fmt::format("ledger {}: {} bytes are above the limit of {}", path,
@@ -386,12 +343,12 @@ LedgerMatch MatchLedger(const Ledger& ledger, const Manifest& manifest) {
   const auto foreign = [&](bool differs, std::string_view what) {
     if (differs) match.foreign += fmt::format("{}{}", match.foreign.empty() ? "" : ", ", what);
   };
-  foreign(ledger.model.weights != manifest.model.weights, "the model's weights");
-  foreign(ledger.model.config != manifest.model.config, "the model's configuration");
-  foreign(ledger.model.tokenizer != manifest.model.tokenizer, "the tokenizer");
+  foreign(ledger.model.weights != manifest.model.weights, "model (weights)");
+  foreign(ledger.model.config != manifest.model.config, "model (config)");
+  foreign(ledger.model.tokenizer != manifest.model.tokenizer, "tokenizer");
   foreign(ledger.rope_identity != manifest.rope_identity, "RoPE");
-  foreign(ledger.geometry != manifest.geometry, "the blocks' geometry");
-  foreign(ledger.sequence_id != manifest.sequence_id, "the sequence");
+  foreign(ledger.geometry != manifest.geometry, "KV geometry");
+  foreign(ledger.sequence_id != manifest.sequence_id, "sequence");
   if (!match.foreign.empty()) return match;
 
   const auto add = [&](std::string expected, std::string actual, std::string message) {

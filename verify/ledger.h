@@ -52,10 +52,8 @@ std::string EncodeLedger(const Ledger& ledger);
 // missing or wrong; not supported for another version's schema.
 Result<Ledger> DecodeLedger(std::string_view text, std::string_view origin);
 
-// Writes a temporary file beside `path`, syncs and renames it, so that `path` is the old or the new
-// one, whole.
-Status WriteLedger(const std::string& path, const Ledger& ledger);
-// Not found when absent; as DecodeLedger otherwise. A file above kLedgerBytesMax is corruption.
+// Not found when absent, an I/O error for what is no regular file; as DecodeLedger otherwise. A
+// file above kLedgerBytesMax is corruption.
 Result<Ledger> ReadLedger(const std::string& path);
 
 // What a ledger says of a manifest.

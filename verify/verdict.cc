@@ -45,6 +45,7 @@ Verdict JudgeSteps(const TraceComparison& trace, StepCounts counts, std::string_
                    uint64_t differing, const std::optional<uint64_t>& first) {
   Verdict verdict;
   verdict.steps = trace.steps;
+  verdict.expected_steps = trace.reference_steps;
   verdict.differing_steps = differing;
   verdict.first_differing_step = first;
   if (first) {
@@ -103,7 +104,7 @@ BytesVerdict JudgeBytes(const RestoreReport& restore, const KvComparison& kv,
                         uint64_t wanted_bytes) {
   BytesVerdict verdict = StartFrom(restore);
   verdict.compared_bytes = kv.compared_bytes;
-  verdict.differing_bits = kv.differing_bits;
+  if (kv.compared_bytes != 0) verdict.differing_bits = kv.differing_bits;
   if (kv.first) verdict.findings.push_back(*kv.first);
   if (kv.differing_bits != 0) {
     Differs(verdict, kv.first ? kv.first->message : std::string("K or V differ"));
@@ -119,14 +120,17 @@ BytesVerdict JudgeBytes(const RestoreReport& restore, const KvComparison& kv,
 BytesVerdict JudgeBytesByDigests(const RestoreReport& restore, const KvGeometry& geometry,
                                  std::span<const KvDigestPair> digests) {
   BytesVerdict verdict = StartFrom(restore);
+  bool equal = true;
   for (const auto& [expected, actual] : digests) {
     if (const std::string difference = expected.DifferenceFrom(actual); !difference.empty()) {
+      equal = false;
       Differs(verdict, fmt::format("the digests of K and V of {} tokens differ: {}",
                                    expected.tokens, difference));
     }
     verdict.compared_bytes += actual.tokens * geometry.kv_bytes_per_token();
   }
   if (verdict.compared_bytes == 0) NotAssessable(verdict, "no K or V was compared");
+  if (verdict.compared_bytes != 0 && equal) verdict.differing_bits = 0;
   return verdict;
 }
 
@@ -134,7 +138,10 @@ BytesVerdict JudgeBytesByManifest(const RestoreReport& restore, bool verified) {
   BytesVerdict verdict = StartFrom(restore);
   if (!verified) NotAssessable(verdict, "the records were not verified");
   if (restore.blocks == 0) NotAssessable(verdict, "the snapshot holds no K or V");
-  if (verdict.status == VerdictStatus::kEqual) verdict.compared_bytes = restore.kv_bytes;
+  if (verdict.status == VerdictStatus::kEqual) {
+    verdict.compared_bytes = restore.kv_bytes;
+    verdict.differing_bits = 0;
+  }
   return verdict;
 }
 

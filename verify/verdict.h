@@ -30,14 +30,16 @@ struct ControlVerdict {
 struct BytesVerdict {
   VerdictStatus status = VerdictStatus::kNotAssessable;
   uint64_t compared_bytes = 0;
-  uint64_t differing_bits = 0;
+  // Nullopt where nothing was compared, and where digests alone tell that bits differ.
+  std::optional<uint64_t> differing_bits;
   std::vector<Finding> findings;
   std::string reason;
 };
 
 struct LogitsVerdict {
   VerdictStatus status = VerdictStatus::kNotAssessable;
-  uint64_t steps = 0;
+  uint64_t steps = 0;           // that both runs have
+  uint64_t expected_steps = 0;  // of the run that is compared with
   uint64_t differing_steps = 0;
   std::optional<uint64_t> first_differing_step;
   std::optional<uint64_t> differing_bits;
@@ -47,6 +49,7 @@ struct LogitsVerdict {
 struct TokensVerdict {
   VerdictStatus status = VerdictStatus::kNotAssessable;
   uint64_t steps = 0;
+  uint64_t expected_steps = 0;
   uint64_t differing_steps = 0;
   std::optional<uint64_t> first_differing_step;
   std::string reason;

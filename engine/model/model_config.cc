@@ -100,6 +100,14 @@ std::vector<float> RopeInverseFrequencies(const ModelConfig& config) {
   return frequencies;
 }
 
+KvGeometry GeometryOf(const ModelConfig& config, DType dtype, uint32_t block_tokens) {
+  return {.layers = config.layers,
+          .kv_heads = config.kv_heads,
+          .head_dim = config.head_dim,
+          .dtype = dtype,
+          .block_tokens = block_tokens};
+}
+
 uint64_t KvBytesPerToken(const ModelConfig& config, uint64_t element_bytes) {
   return uint64_t{2} * config.layers * config.kv_heads * config.head_dim * element_bytes;
 }

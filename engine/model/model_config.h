@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "offload/kv_geometry.h"
 #include "offload/status.h"
 
 namespace kvbed {
@@ -70,6 +71,9 @@ Status RefuseModel(std::string_view what);
 // _compute_llama3_parameters), then divided by rope_freq_divisors as llama.cpp does.
 // The angle of integer position p and dims d, d + head_dim/2 is float(p) * frequency[d].
 std::vector<float> RopeInverseFrequencies(const ModelConfig& config);
+
+// The KV blocks of this model.
+KvGeometry GeometryOf(const ModelConfig& config, DType dtype, uint32_t block_tokens);
 
 // K and V of one token over all layers, without padding.
 uint64_t KvBytesPerToken(const ModelConfig& config, uint64_t element_bytes);

@@ -337,6 +337,35 @@ TEST_F(SlabStoreTest, AMissingFileIsNotFound) {
   EXPECT_EQ(PlacesOf("t"), std::vector<uint64_t>{2});
 }
 
+TEST_F(SlabStoreTest, AManifestOfANewerVersionIsNeitherRemovedNorReplaced) {
+  Open(StoreAccess::kCreate);
+  ASSERT_OK(TakeSnapshot(*store_, MakeManifest("newer", kSmallRecord, 2, 1)));
+  Flip(ManifestPath("newer"), 8);  // the version's first byte
+  Open(StoreAccess::kWrite);
+  EXPECT_TRUE(
+      FailsWith(store_->RemoveManifest("newer"), StatusCode::kNotSupported, "left as it is"));
+  EXPECT_EQ(
+      TakeSnapshot(*store_, MakeManifest("newer", kSmallRecord, 1, 2), CommitMode::kReplace).code(),
+      StatusCode::kNotSupported);
+  EXPECT_TRUE(fs::exists(ManifestPath("newer")));
+  // Nor does a damaged one that nobody can read stand in the way.
+  Flip(ManifestPath("newer"), 8);
+  Flip(ManifestPath("newer"), 70);
+  Open(StoreAccess::kWrite);
+  EXPECT_OK(store_->RemoveManifest("newer"));
+}
+
+TEST_F(SlabStoreTest, AFolderInThePlaceOfASlabFileIsNamed) {
+  Open(StoreAccess::kCreate);
+  const Manifest manifest = MakeManifest("s", kSmallRecord, 2, 1);
+  ASSERT_OK(TakeSnapshot(*store_, manifest));
+  store_.reset();
+  fs::remove(SlabPath());
+  fs::create_directory(SlabPath());
+  Open(StoreAccess::kRead);
+  EXPECT_FALSE(IsWhole(*store_, manifest));
+}
+
 TEST_F(SlabStoreTest, AnUnreadableManifestIsListedAndItsSlotsAreNotReused) {
   Open(StoreAccess::kCreate, "?capacity=1M");
   const Manifest good = MakeManifest("good", kSmallRecord, 2, 1);

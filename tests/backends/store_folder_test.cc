@@ -101,7 +101,10 @@ TEST_F(StoreFolderTest, AStoreWhoseNameFileIsLostIsNotTakenForAnEmptyFolder) {
   ASSERT_OK(Outcome(StoreAccess::kCreate));
   std::ofstream(path_ + "/manifests/s.manifest") << "x";
   fs::remove(path_ + "/STORE");
-  EXPECT_TRUE(FailsWith(Outcome(StoreAccess::kCreate), StatusCode::kInvalidArgument, "manifests"));
+  for (const StoreAccess access : {StoreAccess::kRead, StoreAccess::kWrite, StoreAccess::kCreate}) {
+    EXPECT_TRUE(FailsWith(Outcome(access), StatusCode::kCorruption, "has lost its STORE file"));
+  }
+  EXPECT_TRUE(fs::exists(path_ + "/manifests/s.manifest"));
 }
 
 TEST_F(StoreFolderTest, AStoreOfAnotherKindSaysWhatToWrite) {
@@ -129,7 +132,8 @@ TEST_F(StoreFolderTest, ReadersShareAndAWriterExcludesAndIsNamed) {
     ASSERT_TRUE(reader.opened());
     EXPECT_OK(Outcome(StoreAccess::kRead));
     const Status held = Outcome(StoreAccess::kWrite);
-    EXPECT_TRUE(FailsWith(held, StatusCode::kInvalidArgument, "writing"));
+    EXPECT_TRUE(FailsWith(held, StatusCode::kIoError, "writing"));
+    EXPECT_NE(held.message().find("try again"), std::string::npos);
     EXPECT_NE(held.message().find(path_), std::string::npos);
   }
   {
@@ -137,7 +141,7 @@ TEST_F(StoreFolderTest, ReadersShareAndAWriterExcludesAndIsNamed) {
     ASSERT_TRUE(writer.opened());
     for (const StoreAccess access : {StoreAccess::kRead, StoreAccess::kWrite}) {
       // By /proc/locks, or where that can't be, by what the writer left.
-      EXPECT_TRUE(FailsWith(Outcome(access), StatusCode::kInvalidArgument,
+      EXPECT_TRUE(FailsWith(Outcome(access), StatusCode::kIoError,
                             "process " + writer.pid() + " (backends_test)"));
     }
   }
@@ -149,8 +153,8 @@ TEST_F(StoreFolderTest, ReadersShareAndAWriterExcludesAndIsNamed) {
 TEST_F(StoreFolderTest, TheSameProcessCannotWriteTwice) {
   ASSERT_OK_AND_ASSIGN(const StoreFolder folder, Open(StoreAccess::kCreate));
   EXPECT_FALSE(Outcome(StoreAccess::kWrite).ok());
-  EXPECT_TRUE(FailsWith(Outcome(StoreAccess::kRead), StatusCode::kInvalidArgument,
-                        std::to_string(::getpid())));
+  EXPECT_TRUE(
+      FailsWith(Outcome(StoreAccess::kRead), StatusCode::kIoError, std::to_string(::getpid())));
 }
 
 TEST_F(StoreFolderTest, AKilledWriterLeavesNoLock) {

@@ -187,7 +187,7 @@ TEST_F(Bench, ContextsThatDontFitInMemoryAreRefusedBeforeTheWork) {
   const CommandRun run = RunKvbed({"bench", "--shape", "llama3-8b", "-c", "1024m", "--store",
                                    "slab:" + store_, "--direct", "optional"});
   EXPECT_EQ(run.exit_code, kExitUnusable);
-  EXPECT_NE(run.err.find("shorter context"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("take fewer tokens"), std::string::npos) << run.err;
   EXPECT_FALSE(fs::exists(store_));
 }
 

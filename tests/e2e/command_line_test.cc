@@ -1,6 +1,8 @@
 // The command line as a user meets it: help, versions, and what it says of mistakes.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "tests/support/command.h"
 #include "tests/support/temp_dir.h"
 
@@ -12,6 +14,13 @@ struct Mistake {
   int exit_code;
   std::string says;
 };
+
+// What ctest calls it.
+void PrintTo(const Mistake& mistake, std::ostream* out) {
+  for (const std::string& argument : mistake.arguments) {
+    for (char c : argument + " ") *out << (c >= ' ' && c <= '~' ? c : '?');
+  }
+}
 
 class Mistakes : public testing::TestWithParam<Mistake> {};
 
@@ -42,7 +51,59 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"store", "ls", "slab:/no/such/store"}, 4, "/no/such/store"},
         Mistake{{"store", "rm", "memory:#x"}, 2, "memory:"},
         Mistake{{"doctor", "/no/such/folder"}, 4, "/no/such/folder"},
+        Mistake{{"doctor", "/etc/passwd"}, 4, "no directory"}, Mistake{{"doctor", ""}, 2, "empty"},
+        Mistake{{"run", "-m", "toy:8m", "--json", ""}, 2, "--json needs a file's name"},
+        Mistake{{"run", "-m", "toy:8m", "--json", "-"}, 2, "-o json"},
+        Mistake{{"run", "-m", "toy:8m", "--json", "/no/such/f.json"}, 4, "make it first"},
+        Mistake{{"run", "-m", "toy:8m", "-o", "csv"}, 2, "-o md and csv"},
+        Mistake{{"run", "-m", "toy:8m", "-c", "900000m"}, 4, "GiB of memory"},
+        Mistake{{"run", "-m", "toy:8m", "-n", "1000000m"}, 4, "GiB of memory"},
+        Mistake{{"run", "-m", "toy:8m", "--pool-bytes", "9"}, 2, "give at least"},
+        Mistake{{"run", "-m", "toy:8m", "--pool-bytes", "900TiB"}, 4, "GiB of memory"},
+        Mistake{{"run", "-m", "toy:8m", "--snapshot-at", "-1"}, 2, "from 0 to n - 1"},
+        Mistake{{"run", "-m", "/no/\x1b[31m/model"}, 4, "/no/\\x1b[31m/model"},
+        Mistake{{"bench", "--shape", "llama3-8b", "--store", "slab:/x", "--out", "/no/such/f"},
+                4,
+                "--out /no/such/f"},
+        Mistake{{"bench", "--shape", "llama3-8b", "--store", "memory:", "-c", "1k,900000m"},
+                4,
+                "GiB of memory"},
+        Mistake{{"resume", "-m", "toy:8m", "--store", "slab:/x#a", "--replace"}, 2, "--save"},
+        Mistake{{"store", "ls", "slab:/no/such/store#s1"}, 2, "leave #NAME out"},
+        Mistake{{"store"}, 2, "ls, info, rm"},
         Mistake{{"tokenize", "-m", "toy:8m", "--prompt", "x"}, 2, "tokenizer"}));
+
+// A shell's command line with KVBED for the command.
+CommandRun RunShell(std::string line) {
+  for (size_t at; (at = line.find("KVBED")) != std::string::npos;) {
+    line.replace(at, 5, "'" KVBED_COMMAND "'");
+  }
+  return RunCommand("sh", {"-c", line});
+}
+
+TEST(StandardStreams, ThatCanNotBeWrittenChangeNoExitCode) {
+  EXPECT_EQ(RunShell("KVBED run -m toy:9m 2>&-").exit_code, 2);
+  EXPECT_EQ(RunShell("KVBED run -m toy:9m 2>/dev/full").exit_code, 2);
+  EXPECT_EQ(RunShell("KVBED resme >&- 2>&- <&-").exit_code, 2);
+}
+
+TEST(StandardStreams, ALostResultIsAnError) {
+  for (const char* command : {"--help", "--version", "doctor ."}) {
+    const CommandRun full = RunShell(std::string("KVBED ") + command + " >/dev/full");
+    EXPECT_EQ(full.exit_code, 4) << command;
+    EXPECT_NE(full.err.find("standard output"), std::string::npos) << full.err;
+    EXPECT_EQ(RunShell(std::string("KVBED ") + command + " >&-").exit_code, 4) << command;
+  }
+}
+
+TEST(StandardStreams, AJsonFileIsWrittenThoughNobodyReadsTheText) {
+  const TempDir folder;
+  const CommandRun run =
+      RunShell("KVBED doctor . --json '" + (folder / "out.json") + "' >/dev/full");
+  EXPECT_EQ(run.exit_code, 4);
+  std::ifstream in(folder / "out.json");
+  EXPECT_TRUE(nlohmann::json::accept(in));
+}
 
 TEST(Help, NamesEachCommandAndExitCode) {
   const CommandRun run = RunKvbed({"--help"});

@@ -152,6 +152,107 @@ TEST_F(SnapshotResume, ATakenNameIsAUsageErrorUnlessReplaced) {
   ExpectEqualToLedger("s1", "s1");
 }
 
+TEST_F(SnapshotResume, SaysHowMuchOfTheLedgerWasCompared) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  const auto text = [&](const char* tokens) {
+    const CommandRun run = RunKvbed(
+        {"resume", "-m", kToy, "--store", Store("s1"), "-n", tokens, "--ledger", Ledger("s1")});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return run.out;
+  };
+  EXPECT_NE(text("2").find("2 of 2 steps equal; the ledger has 12"), std::string::npos);
+  EXPECT_NE(text("14").find("nothing is there to compare the 2 after them"), std::string::npos);
+}
+
+TEST_F(SnapshotResume, ALedgerOfAnotherSequenceJudgesNothing) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  ASSERT_EQ(Snapshot("s2").exit_code, 0);
+  const CommandRun run = Resume("s1", {"--ledger", Ledger("s2")});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_NE(run.err.find("another sequence"), std::string::npos) << run.err;
+}
+
+TEST_F(SnapshotResume, AMissingSnapshotIsAnErrorThatNamesTheOthers) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  for (const CommandRun& run : {Resume("s9"), RunKvbed({"store", "info", Store("s9")}),
+                                RunKvbed({"store", "rm", Store("s9")})}) {
+    EXPECT_EQ(run.exit_code, 4);
+    EXPECT_NE(run.err.find("no snapshot s9; its snapshots are: s1"), std::string::npos) << run.err;
+  }
+}
+
+TEST_F(SnapshotResume, AFailedRestoreComparesNothingAndSavesNothing) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  const auto block = Blocks("s1").at(1);
+  std::fstream(block.at("path").get<std::string>(), std::ios::in | std::ios::out | std::ios::binary)
+          .seekp(static_cast<std::streamoff>(block.at("offset").get<uint64_t>() + 5000))
+      << "damage";
+  const CommandRun run = Resume("s1", {"--ledger", Ledger("s1"), "--save", "s2"});
+  EXPECT_EQ(run.exit_code, 1);
+  const auto json = run.Json();
+  EXPECT_TRUE(json.at("verdict").at("bytes").at("differing_bits").is_null());
+  EXPECT_EQ(json.at("verdict").at("bytes").at("differing_bits_reason"), "nothing was compared");
+  EXPECT_TRUE(json.at("saved").is_null());
+  EXPECT_EQ(json.at("reasons").size(), 1);
+  const CommandRun text = RunKvbed(
+      {"resume", "-m", kToy, "--store", Store("s1"), "--ledger", Ledger("s1"), "--save", "s2"});
+  EXPECT_NE(text.out.find("KV        not compared"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("Not saved"), std::string::npos) << text.out;
+}
+
+class Manifests : public SnapshotResume {
+ protected:
+  void Flip(const std::string& name, std::streamoff offset) const {
+    std::fstream file(folder_ / ("kv/manifests/" + name + ".manifest"),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(offset);
+    const int byte = file.get();
+    file.seekp(offset);
+    file.put(static_cast<char>(byte ^ 1));
+  }
+};
+
+TEST_F(Manifests, ADamagedOneIsAFailedCheckAndIsListed) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  ASSERT_EQ(Snapshot("s2").exit_code, 0);
+  Flip("s2", 70);
+  EXPECT_EQ(Resume("s1").exit_code, 0);
+  const CommandRun resumed = Resume("s2");
+  EXPECT_EQ(resumed.exit_code, 1);
+  EXPECT_NE(resumed.err.find("snapshot s2 is damaged"), std::string::npos) << resumed.err;
+  for (const char* command : {"ls", "info"}) {
+    const CommandRun run = RunKvbed({"store", command, Store()});
+    EXPECT_EQ(run.exit_code, 1) << command;
+    EXPECT_NE(run.out.find("unreadable"), std::string::npos) << run.out;
+  }
+  EXPECT_EQ(RunKvbed({"store", "info", Store("s2")}).exit_code, 1);
+  const CommandRun third = Snapshot("s3");
+  ASSERT_EQ(third.exit_code, 0);
+  EXPECT_EQ(third.Json().at("warnings").size(), 1);
+  EXPECT_EQ(RunKvbed({"store", "rm", Store("s2")}).exit_code, 0);
+  EXPECT_EQ(RunKvbed({"store", "ls", Store()}).exit_code, 0);
+}
+
+TEST_F(Manifests, ANewerVersionsIsLeftAsItIs) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  Flip("s1", 9);
+  EXPECT_EQ(Resume("s1").exit_code, 4);
+  EXPECT_EQ(RunKvbed({"store", "ls", Store()}).exit_code, 4);
+  EXPECT_EQ(RunKvbed({"store", "rm", Store("s1")}).exit_code, 4);
+  Flip("s1", 9);
+  EXPECT_EQ(Resume("s1").exit_code, 0);
+}
+
+TEST_F(SnapshotResume, AQuoteInThePathIsSafeToPaste) {
+  const std::string folder = folder_ / "it's";
+  const CommandRun run = RunKvbed({"run", "-m", kToy, "-n", "4", "--store", "slab:" + folder});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const size_t at = run.out.find("--store 'slab:");
+  ASSERT_NE(at, std::string::npos) << run.out;
+  const std::string spec = run.out.substr(at + 9, run.out.find('\'', at + 9) - at - 9);
+  EXPECT_EQ(RunKvbed({"resume", "-m", kToy, "--store", spec}).exit_code, 0) << spec;
+}
+
 // Damage by hand: bytes at offsets that FORMAT.md gives.
 struct HandDamage {
   const char* name;
@@ -159,6 +260,8 @@ struct HandDamage {
   std::string bytes;
   const char* check;
 };
+
+void PrintTo(const HandDamage& damage, std::ostream* out) { *out << damage.check; }
 
 class DamageByHand : public SnapshotResume, public testing::WithParamInterface<HandDamage> {};
 

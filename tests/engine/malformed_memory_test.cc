@@ -17,12 +17,17 @@ namespace {
 
 std::atomic<uint64_t> live_bytes = 0, peak_bytes = 0;
 
-void* Allocate(size_t size) {
+void* AllocateOrNull(size_t size) noexcept {
   void* memory = std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr) return nullptr;
   const uint64_t live = live_bytes += malloc_usable_size(memory);
   if (live > peak_bytes) peak_bytes = live;
   return memory;
+}
+
+void* Allocate(size_t size) {
+  void* memory = AllocateOrNull(size);
+  return memory != nullptr ? memory : throw std::bad_alloc();
 }
 
 void Free(void* memory) noexcept {
@@ -34,6 +39,9 @@ void Free(void* memory) noexcept {
 
 void* operator new(size_t size) { return Allocate(size); }
 void* operator new[](size_t size) { return Allocate(size); }
+// The C++ library calls these too, and what they give is freed by the deletes below.
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return AllocateOrNull(size); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return AllocateOrNull(size); }
 void operator delete(void* memory) noexcept { Free(memory); }
 void operator delete[](void* memory) noexcept { Free(memory); }
 void operator delete(void* memory, size_t) noexcept { Free(memory); }

@@ -1,8 +1,6 @@
 // kvbed bench: throughput of offload and restore per context size, beside fio's of the same moment.
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -15,9 +13,11 @@
 #include "tools/command.h"
 #include "tools/command_line.h"
 #include "tools/common_options.h"
+#include "tools/console.h"
 #include "tools/exit_code.h"
-#include "tools/interrupt.h"
 #include "tools/option_values.h"
+#include "tools/output.h"
+#include "tools/output_file.h"
 #include "tools/progress.h"
 
 namespace kvbed {
@@ -90,18 +90,14 @@ Result<std::vector<BenchCell>> Cells(const BenchOptions& options) {
         cell.fio = !options.no_fio;
         cell.keep = options.keep;
         cell.label = options.label;
+        KVBED_RETURN_IF_ERROR(cell.geometry.Validate());
+        // All of them now: not after hours of the cells before.
+        KVBED_RETURN_IF_ERROR(CheckCellFits(cell));
         cells.push_back(std::move(cell));
       }
     }
   }
   return cells;
-}
-
-Status Print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    return StatusFromErrno(errno, "write to standard output");
-  }
-  return Status::Ok();
 }
 
 // Shows each row as soon as there is one.
@@ -112,7 +108,24 @@ class RowWriter {
   Status Add(const Json& row) {
     const bool first = rows_.empty();
     rows_.push_back(row);
-    if (options_.out_file) KVBED_RETURN_IF_ERROR(AppendJsonLine(*options_.out_file, row));
+    Status appended;
+    if (options_.out_file) appended = AppendJsonLine(*options_.out_file, row);
+    // A row that was measured is shown, whatever became of the file.
+    KVBED_RETURN_IF_ERROR(Show(row, first));
+    return appended;
+  }
+
+  Status Finish() const {
+    Status written;
+    if (options_.output.json_file) written = WriteJsonFile(*options_.output.json_file, rows_);
+    if (options_.output.format == OutputFormat::kJson) {
+      KVBED_RETURN_IF_ERROR(Print(JsonPretty(rows_) + "\n"));
+    }
+    return written;
+  }
+
+ private:
+  Status Show(const Json& row, bool first) const {
     switch (options_.output.format) {
       case OutputFormat::kText: return Print((first ? "" : "\n") + BenchRowText(row));
       case OutputFormat::kMarkdown:
@@ -124,15 +137,6 @@ class RowWriter {
     return Status::Ok();
   }
 
-  Status Finish() const {
-    if (options_.output.format == OutputFormat::kJson) {
-      KVBED_RETURN_IF_ERROR(Print(JsonPretty(rows_) + "\n"));
-    }
-    return options_.output.json_file ? WriteJsonFile(*options_.output.json_file, rows_)
-                                     : Status::Ok();
-  }
-
- private:
   const BenchOptions& options_;
   Json rows_ = Json::array();
 };
@@ -147,8 +151,13 @@ Result<BenchRow> RunCell(const BenchCell& cell) {
 }
 
 Result<int> Run(const BenchOptions& options) {
+  for (const std::string& spec : options.stores) {
+    KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kTaken, spec));
+    if (!options.out_file) continue;
+    KVBED_RETURN_IF_ERROR(
+        CheckOutputFile("--out", *options.out_file, OutputKind::kAny, PathOfSpec(spec)));
+  }
   KVBED_ASSIGN_OR_RETURN(const std::vector<BenchCell> cells, Cells(options));
-  const InterruptGuard guard;
   RowWriter writer(options);
   bool failed_check = false, failed_io = false, unpublishable = false;
   Status stopped;
@@ -198,7 +207,7 @@ void AddBenchCommand(CommandLine& line) {
   set.Texts("-s,--store", "SPEC", "slab:DIR or memory:; several are run one by one",
             options.stores);
   AddStoreTuningOptions(set, options.tuning);
-  AddOutputOptions(set, options.output);
+  AddOutputOptions(set, options.output, TableFormats::kTaken);
   set.Text("--out", "FILE", "append each row to FILE as a line of JSON", options.out_file);
   set.Footer(kFooter);
   line.SetFunction("bench", [&options] { return Run(options); });

@@ -21,6 +21,7 @@
 #include "tools/bench/workplace.h"
 #include "tools/device_counters.h"
 #include "tools/interrupt.h"
+#include "tools/memory_room.h"
 #include "tools/process_usage.h"
 #include "tools/rates.h"
 #include "tools/system_text.h"
@@ -100,7 +101,6 @@ class CellRun {
   bool has_files() const { return !place_->folder().empty(); }
   std::string FileIn(const char* name) const { return place_->folder() + "/" + name; }
 
-  Status CheckResources() const;
   Sequence NewSequence(uint64_t sequence_id) const;
   Result<Sequence> FilledSequence();
   Manifest NewManifest(const std::string& name) const;
@@ -128,35 +128,11 @@ class CellRun {
   uint64_t round_ = 0;
 };
 
-Status CellRun::CheckResources() const {
-  const uint64_t need_bytes = cell().stored_bytes();
-  // A store without files keeps its records in memory too.
-  const uint64_t memory_bytes = has_files() ? need_bytes : 2 * need_bytes;
-  const std::string meminfo = ReadSystemFile("/proc/meminfo").value_or("");
-  const auto available_bytes = MemInfoBytes(meminfo, "MemAvailable");
-  if (available_bytes && memory_bytes > *available_bytes / 10 * 9) {
-    return Status::OutOfSpace(
-        fmt::format("{} tokens need {} bytes of memory, and {} bytes are available: take a "
-                    "shorter context",
-                    cell().ctx_tokens, memory_bytes, *available_bytes));
-  }
-  if (!has_files()) return Status::Ok();
-  // The snapshot, the ceilings' file, and the store or the file of the first write.
-  const auto free_bytes = AvailableBytes(place_->folder());
-  if (free_bytes.ok() && *free_bytes < 3 * need_bytes) {
-    return Status::OutOfSpace(
-        fmt::format("{} tokens need {} bytes for snapshot, ceilings and first write, and {} bytes "
-                    "are free in {}: take a shorter context or another place",
-                    cell().ctx_tokens, 3 * need_bytes, *free_bytes, place_->named().spec.path));
-  }
-  return Status::Ok();
-}
-
 Status CellRun::Prepare() {
   KVBED_RETURN_IF_ERROR(cell().geometry.Validate());
   KVBED_ASSIGN_OR_RETURN(
       place_, Workplace::Open(cell().store, cell().geometry.record_bytes(), cell().keep));
-  KVBED_RETURN_IF_ERROR(CheckResources());
+  KVBED_RETURN_IF_ERROR(CheckCellFits(cell()));
   if (cell().blocks() > UINT32_MAX) return Status::InvalidArgument("too many blocks");
   KVBED_ASSIGN_OR_RETURN(
       pool_, BlockPool::Create(cell().geometry, static_cast<uint32_t>(cell().blocks())));
@@ -469,7 +445,35 @@ Measurement CellRun::Finish() {
   return std::move(result_);
 }
 
+// Where a folder will be made, the one that is there already.
+Result<uint64_t> FreeBytesNear(const std::string& folder) {
+  std::filesystem::path place = std::filesystem::absolute(folder);
+  std::error_code error;
+  while (!std::filesystem::exists(place, error) && place.has_relative_path()) {
+    place = place.parent_path();
+  }
+  return AvailableBytes(place.string());
+}
+
 }  // namespace
+
+Status CheckCellFits(const BenchCell& cell) {
+  const bool has_files = cell.store.spec.kind != StoreKind::kMemory;
+  const uint64_t need_bytes = cell.stored_bytes();
+  // A store without files keeps its records in memory too.
+  KVBED_RETURN_IF_ERROR(
+      CheckMemoryFor(need_bytes, has_files ? 1 : 2,
+                     fmt::format("{} tokens of {}", cell.ctx_tokens, cell.shape.name)));
+  if (!has_files) return Status::Ok();
+  // The snapshot, the ceilings' file, and the store or the file of the first write.
+  const auto free_bytes = FreeBytesNear(cell.store.spec.path);
+  if (!free_bytes.ok() || *free_bytes / 3 >= need_bytes) return Status::Ok();
+  return Status::OutOfSpace(fmt::format(
+      "{} tokens of {} need 3 times {:.1f} GiB for snapshot, ceilings and first write, and {:.1f} "
+      "GiB are free in {}: take a shorter context or another place",
+      cell.ctx_tokens, cell.shape.name, static_cast<double>(need_bytes) / (1 << 30),
+      static_cast<double>(*free_bytes) / (1 << 30), cell.store.spec.path));
+}
 
 Result<Measurement> MeasureCell(const BenchCell& cell, const BenchProgress& progress) {
   CellRun run(cell);

@@ -9,6 +9,9 @@
 
 namespace kvbed {
 
+// Out of space when memory, or the disk with the cell's store, can't hold what the cell needs.
+Status CheckCellFits(const BenchCell& cell);
+
 // Called before each repetition with the number of those done; the warm-up is the first.
 using BenchProgress = std::function<void(uint64_t done, uint64_t total)>;
 

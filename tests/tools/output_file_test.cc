@@ -1,0 +1,89 @@
+#include "tools/output_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace kvbed {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OutputFileTest : public testing::Test {
+ protected:
+  static std::string Read(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+  }
+  size_t Files() const {
+    return static_cast<size_t>(
+        std::distance(fs::directory_iterator(dir_.path()), fs::directory_iterator()));
+  }
+  Status Check(const std::string& path, OutputKind kind = OutputKind::kAny) const {
+    return CheckOutputFile("--json", path, kind, dir_ / "store");
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(OutputFileTest, NamesThatCanNotBeWrittenAreFoundBefore) {
+  fs::create_directories(dir_ / "store");
+  EXPECT_OK(Check(dir_ / "new.json"));
+  EXPECT_TRUE(FailsWith(Check(""), StatusCode::kInvalidArgument, "--json needs a file's name"));
+  EXPECT_TRUE(FailsWith(Check("-"), StatusCode::kInvalidArgument, "-o json"));
+  EXPECT_TRUE(FailsWith(Check(dir_.path()), StatusCode::kInvalidArgument, "is a folder"));
+  EXPECT_TRUE(FailsWith(Check(dir_ / "no/such.json"), StatusCode::kNotFound, "make it first"));
+  EXPECT_FALSE(fs::exists(dir_ / "new.json"));
+}
+
+TEST_F(OutputFileTest, NothingIsWrittenIntoTheStore) {
+  fs::create_directories(dir_ / "store/manifests");
+  fs::create_directory_symlink(dir_ / "store", dir_ / "link");
+  for (const char* inside : {"store/STORE", "store/manifests/x", "store/../store/x", "link/x"}) {
+    EXPECT_TRUE(FailsWith(Check(dir_ / inside), StatusCode::kInvalidArgument, "inside the store"))
+        << inside;
+  }
+  EXPECT_OK(Check(dir_ / "store.json"));
+}
+
+TEST_F(OutputFileTest, DevicesAreForResultsThatNobodyReadsAgain) {
+  EXPECT_OK(Check("/dev/null"));
+  EXPECT_TRUE(FailsWith(Check("/dev/null", OutputKind::kRegular), StatusCode::kInvalidArgument,
+                        "no regular file"));
+  EXPECT_OK(ReplaceFile("/dev/null", "text"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_EQ(ReplaceFile("/dev/full", "text").code(), StatusCode::kOutOfSpace);
+}
+
+TEST_F(OutputFileTest, AFileIsReplacedWholeAndNothingIsLeftBesideIt) {
+  ASSERT_OK(ReplaceFile(dir_ / "one", "first, and longer"));
+  ASSERT_OK(ReplaceFile(dir_ / "one", "second"));
+  EXPECT_EQ(Read(dir_ / "one"), "second");
+  EXPECT_EQ(Files(), 1u);
+}
+
+TEST_F(OutputFileTest, ALinkStaysALink) {
+  ASSERT_OK(ReplaceFile(dir_ / "target", "old"));
+  fs::create_symlink("target", dir_ / "link");
+  ASSERT_OK(ReplaceFile(dir_ / "link", "new"));
+  EXPECT_TRUE(fs::is_symlink(dir_ / "link"));
+  EXPECT_EQ(Read(dir_ / "target"), "new");
+}
+
+TEST_F(OutputFileTest, LinesAreAdded) {
+  ASSERT_OK(AppendToFile(dir_ / "lines", "a\n"));
+  ASSERT_OK(AppendToFile(dir_ / "lines", "b\n"));
+  EXPECT_EQ(Read(dir_ / "lines"), "a\nb\n");
+  EXPECT_EQ(AppendToFile("/dev/full", "a\n").code(), StatusCode::kOutOfSpace);
+}
+
+}  // namespace
+}  // namespace kvbed

@@ -1,0 +1,133 @@
+#include "tools/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "offload/record_id.h"
+
+namespace kvbed {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Without symbolic links, as far as the path is there.
+fs::path Resolved(const std::string& path) {
+  std::error_code error;
+  const fs::path resolved = fs::weakly_canonical(fs::absolute(path, error), error);
+  return error ? fs::path(path) : resolved;
+}
+
+bool IsInside(const fs::path& path, const std::string& folder) {
+  const fs::path relative = path.lexically_relative(Resolved(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+// Null where there is nothing.
+fs::file_status StatusOf(const fs::path& path) {
+  std::error_code error;
+  return fs::status(path, error);
+}
+
+// Can the file be replaced by a new one beside it?
+bool CanMakeFilesIn(const fs::path& folder) { return ::access(folder.c_str(), W_OK | X_OK) == 0; }
+
+Status WriteAll(int fd, const std::string& path, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      return StatusFromErrno(errno, fmt::format("write {}", path));
+    }
+  }
+  return Status::Ok();
+}
+
+enum class Synced { kYes, kNo };
+
+Status WriteTo(const std::string& path, int flags, std::string_view text, Synced synced) {
+  const int fd = ::open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0644);
+  if (fd < 0) return StatusFromErrno(errno, fmt::format("open {} for writing", path));
+  Status status = WriteAll(fd, path, text);
+  if (status.ok() && synced == Synced::kYes && ::fsync(fd) != 0) {
+    status = StatusFromErrno(errno, fmt::format("fsync {}", path));
+  }
+  if (::close(fd) != 0 && status.ok()) {
+    status = StatusFromErrno(errno, fmt::format("close {}", path));
+  }
+  return status;
+}
+
+// Makes a rename in the folder durable.
+Status SyncFolder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return StatusFromErrno(errno, fmt::format("open {}", folder.string()));
+  Status status;
+  if (::fsync(fd) != 0) status = StatusFromErrno(errno, fmt::format("fsync {}", folder.string()));
+  ::close(fd);
+  return status;
+}
+
+}  // namespace
+
+Status CheckOutputFile(std::string_view option, const std::string& path, OutputKind kind,
+                       const std::string& store_folder) {
+  if (path.empty()) return Status::InvalidArgument(fmt::format("{} needs a file's name", option));
+  if (path == "-") {
+    return Status::InvalidArgument(
+        fmt::format("{} names a file, and - is none: -o json writes to standard output", option));
+  }
+  const fs::path place = Resolved(path);
+  if (!store_folder.empty() && IsInside(place, store_folder)) {
+    return Status::InvalidArgument(
+        fmt::format("{} {} lies inside the store, and has to be kept outside: name another place",
+                    option, path));
+  }
+  const fs::file_status there = StatusOf(place);
+  const bool exists = fs::exists(there);
+  if (fs::is_directory(there)) {
+    return Status::InvalidArgument(
+        fmt::format("{} {} is a folder: name a file in it", option, path));
+  }
+  if (kind == OutputKind::kRegular && exists && !fs::is_regular_file(there)) {
+    return Status::InvalidArgument(
+        fmt::format("{} {} is no regular file: name another place", option, path));
+  }
+  if (!fs::is_directory(StatusOf(place.parent_path()))) {
+    return Status::NotFound(
+        fmt::format("{} {}: its folder is not there: make it first", option, path));
+  }
+  const bool in_place = exists && ::access(place.c_str(), W_OK) == 0;
+  if (in_place || (!exists && CanMakeFilesIn(place.parent_path()))) return Status::Ok();
+  return StatusFromErrno(errno,
+                         fmt::format("{} {} can't be written (name another place)", option, path));
+}
+
+Status ReplaceFile(const std::string& path, std::string_view text) {
+  const fs::path place = Resolved(path);
+  const fs::path folder = place.parent_path();
+  const fs::file_status there = StatusOf(place);
+  if (fs::exists(there) && (!fs::is_regular_file(there) || !CanMakeFilesIn(folder))) {
+    return WriteTo(path, O_TRUNC, text, Synced::kNo);
+  }
+  const std::string temporary =
+      fmt::format("{}.{}-{:016x}.tmp", place.string(), ::getpid(), RandomId());
+  Status status = WriteTo(temporary, O_CREAT | O_EXCL, text, Synced::kYes);
+  if (status.ok() && ::rename(temporary.c_str(), place.c_str()) != 0) {
+    status = StatusFromErrno(errno, fmt::format("rename {} to {}", temporary, place.string()));
+  }
+  if (status.ok()) return SyncFolder(folder);
+  ::unlink(temporary.c_str());
+  return status;
+}
+
+Status AppendToFile(const std::string& path, std::string_view text) {
+  return WriteTo(path, O_CREAT | O_APPEND, text, Synced::kNo);
+}
+
+}  // namespace kvbed
