@@ -159,7 +159,7 @@ Diagnosis DiagnoseDevice(const std::string& directory) {
 // The BLAS that the process has loaded, where torch leaves the choice to the system's alternatives.
 std::string LoadedBlas() {
   const std::string maps = ReadSystemFile("/proc/self/maps").value_or("");
-  for (const char* name : {"libopenblas", "libmkl", "libblis", "libblas"}) {
+  for (const char* name : {"openblas-pthread", "libopenblas", "libmkl", "libblis", "libblas"}) {
     if (maps.find(name) != std::string::npos) return name;
   }
   return "";
@@ -173,9 +173,15 @@ Diagnosis DiagnoseEngine() {
   }
   const std::string loaded = LoadedBlas();
   const std::string found = loaded.empty() ? kernels : kernels + ", " + loaded + " loaded";
+  // Measured with torch 2.6, SmolLM2-135M in bf16, 2 threads: 292 ms a token, 92 with OpenMP's.
+  if (loaded == "openblas-pthread") {
+    return {"libtorch", Health::kWarn, found,
+            "its threads and libtorch's hinder each other, and decoding takes three times as long: "
+            "apt-get install libopenblas0-openmp and remove libopenblas0-pthread"};
+  }
   if (loaded != "libblas") return {"libtorch", Health::kOk, found, ""};
   return {"libtorch", Health::kWarn, found,
-          "the reference BLAS is about 80 times slower: apt-get install libopenblas0"};
+          "the reference BLAS is about 80 times slower: apt-get install libopenblas0-openmp"};
 }
 
 Status CheckDirectory(const std::string& directory) {

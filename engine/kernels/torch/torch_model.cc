@@ -147,6 +147,10 @@ struct TorchModel::Parts {
   RopeTable rope;
   Tensor gathered;  // K and V of one layer at a time; flat, grown as needed
 
+  // Of the scores and their products with V.
+  at::ScalarType attention_dtype() const {
+    return form == LinearForm::kBf16AsFp32 && !at::hasMKL() ? at::kFloat : dtype;
+  }
   void Forward(const ForwardCall& call);
   Tensor Embed(std::span<const TokenId> tokens) const;
   std::pair<Tensor, Tensor> CacheAndGather(Sequence& sequence, uint32_t layer, const Tensor& k,
@@ -162,7 +166,7 @@ void TorchModel::Parts::Forward(const ForwardCall& call) {
   Tensor x = Embed(call.tokens);               // [n, hidden]
   const Rotation rotation = rope.At(past, n);  // [n, head_dim]
   std::optional<Tensor> mask;                  // [n, past + n]
-  if (n > 1 && past > 0) mask = BottomRightMask(n, past + n, dtype);
+  if (n > 1 && past > 0) mask = BottomRightMask(n, past + n, attention_dtype());
 
   for (uint32_t l = 0; l < config.layers; ++l) {
     const TorchLayer& layer = weights.layers[l];
@@ -173,8 +177,10 @@ void TorchModel::Parts::Forward(const ForwardCall& call) {
     q = Rotate(q, rotation);
     k = Rotate(k, rotation);
     const auto [keys, values] =
-        CacheAndGather(call.sequence, l, k, v);              // [kv_heads, past + n, head_dim]
-    x = x + Linear(Attend(q, keys, values, mask), layer.o);  // [n, hidden]
+        CacheAndGather(call.sequence, l, k, v);  // [kv_heads, past + n, head_dim]
+    const auto in_form = [&](const Tensor& t) { return t.to(attention_dtype()); };
+    const Tensor attended = Attend(in_form(q), in_form(keys), in_form(values), mask).to(dtype);
+    x = x + Linear(attended, layer.o);  // [n, hidden]
 
     h = RmsNorm(x, layer.post_norm, eps);
     h = at::silu(Linear(h, layer.gate)) * Linear(h, layer.up);  // [n, intermediate]
@@ -265,6 +271,7 @@ NumericEnvironment TorchModel::environment() const {
   environment.isa = at::get_cpu_capability() + " on " + CpuSignature() + CpuLimitsInEnvironment();
   environment.library = std::string("torch ") + TORCH_VERSION;
   environment.linear = LinearFormName(parts_->form);
+  if (parts_->attention_dtype() != parts_->dtype) environment.linear += ", attention too";
   environment.threads = parts_->threads;
   return environment;
 }
