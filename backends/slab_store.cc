@@ -432,6 +432,7 @@ StoreInfo SlabStore::DoInfo() const {
   const Lock lock(mutex_);
   info.ioengine = IoEngineName(queue_info_.engine);
   info.ioengine_reason = queue_info_.engine_reason;
+  info.asynchronous = queue_info_.engine == IoEngine::kIoUring;
   info.iodepth_requested = queue_info_.iodepth_requested;
   info.iodepth_achieved = queue_info_.iodepth_achieved;
   info.registered_buffers = queue_info_.registered_buffers;

@@ -61,6 +61,7 @@ struct StoreInfo {
   std::string fs_type;        // "ext4", "tmpfs", ...; empty for none
   uint64_t alignment_bytes = 0;
   uint64_t record_bytes = 0;  // of the records in it; 0 for none or several sizes
+  bool asynchronous = false;  // transfers go on while the caller does something else
   uint32_t iodepth_requested = 0;
   uint32_t iodepth_achieved = 0;
   bool registered_buffers = false;

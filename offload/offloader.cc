@@ -142,6 +142,7 @@ class Reader {
         pool_(pool),
         options_(options),
         report_(report),
+        asynchronous_(store.info().asynchronous),
         ring_(channel.iodepth()) {}
 
   ~Reader() {
@@ -169,14 +170,16 @@ class Reader {
     // Before the first submit: an engine may read inline.
     reading_since_ns_ = MonotonicNs();
     refill();
+    NoteReading();
     // One record is verified at a time, so that what lands meanwhile is soon replaced in the queue.
     while (channel_.outstanding() > 0 || !landed_.empty()) {
       if (channel_.outstanding() > 0) {
+        if (!asynchronous_) reading_since_ns_ = MonotonicNs();
         completed_.clear();
         KVBED_RETURN_IF_ERROR(channel_.Reap(landed_.empty() ? 1 : 0, completed_));
         TakeCompleted();
         refill();
-        if (channel_.outstanding() == 0) report_.read_ns += MonotonicNs() - reading_since_ns_;
+        NoteReading();
       }
       if (landed_.empty()) continue;
       const Landed one = std::move(landed_.front());
@@ -242,6 +245,12 @@ class Reader {
     return request;
   }
 
+  // After a step of reading: with an engine that reads inline nothing goes on until the next one.
+  void NoteReading() {
+    const bool goes_on = asynchronous_ && channel_.outstanding() > 0;
+    if (!goes_on) report_.read_ns += MonotonicNs() - reading_since_ns_;
+  }
+
   // Copies completions out before their requests are used again.
   void TakeCompleted() {
     for (StoreRequest* request : completed_) {
@@ -271,7 +280,7 @@ class Reader {
                                 manifest_.blocks[block].digest);
     const uint64_t spent_ns = MonotonicNs() - before_ns;
     report_.verify_ns += spent_ns;
-    if (channel_.outstanding() > 0) report_.overlap_ns += spent_ns;
+    if (asynchronous_ && channel_.outstanding() > 0) report_.overlap_ns += spent_ns;
     if (finding) AddFinding(block, std::move(*finding));
   }
 
@@ -336,6 +345,7 @@ class Reader {
   BlockPool& pool_;
   const RestoreOptions& options_;
   RestoreReport& report_;
+  const bool asynchronous_;
   RequestRing ring_;
   std::vector<uint32_t> records_;  // destinations by block
   std::vector<StoreRequest*> submit_;

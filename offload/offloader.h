@@ -62,7 +62,9 @@ struct RestoreReport {
   uint64_t kv_bytes = 0;
   uint64_t stored_bytes = 0;
   uint64_t wall_ns = 0;
-  uint64_t read_ns = 0;        // wall time with a read in flight: submitted and not yet reaped
+  // Wall time with a read in flight: submitted and not yet reaped, or with an engine that reads
+  // inline, in its calls.
+  uint64_t read_ns = 0;
   uint64_t verify_ns = 0;      // all verification
   uint64_t overlap_ns = 0;     // the part of verify_ns while a read was in flight
   uint64_t first_done_ns = 0;  // from the start until the first record completed

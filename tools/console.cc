@@ -7,22 +7,9 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "tools/write_all.h"
+
 namespace kvbed {
-namespace {
-
-Status WriteAllTo(int fd, std::string_view text, std::string_view what) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<size_t>(written));
-    } else if (errno != EINTR) {
-      return StatusFromErrno(errno, what);
-    }
-  }
-  return Status::Ok();
-}
-
-}  // namespace
 
 void ReserveStandardStreams() {
   // The lowest free number is given out, so that each open fills the first gap.
@@ -34,7 +21,7 @@ void ReserveStandardStreams() {
 }
 
 void WriteToStandardError(std::string_view text) {
-  WriteAllTo(STDERR_FILENO, text, "write to standard error").IgnoreError();
+  WriteAll(STDERR_FILENO, AsBytes(text), "write to standard error").IgnoreError();
 }
 
 void Complain(std::string_view message) {
@@ -43,7 +30,7 @@ void Complain(std::string_view message) {
 
 Status Print(std::string_view text) {
   if (std::fflush(stdout) != 0) return StatusFromErrno(errno, "write to standard output");
-  return WriteAllTo(STDOUT_FILENO, text, "write to standard output");
+  return WriteAll(STDOUT_FILENO, AsBytes(text), "write to standard output");
 }
 
 std::string Printable(std::string_view text) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "offload/record_id.h"
+#include "tools/write_all.h"
 
 namespace kvbed {
 namespace {
@@ -36,24 +37,12 @@ fs::file_status StatusOf(const fs::path& path) {
 // Can the file be replaced by a new one beside it?
 bool CanMakeFilesIn(const fs::path& folder) { return ::access(folder.c_str(), W_OK | X_OK) == 0; }
 
-Status WriteAll(int fd, const std::string& path, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<size_t>(written));
-    } else if (errno != EINTR) {
-      return StatusFromErrno(errno, fmt::format("write {}", path));
-    }
-  }
-  return Status::Ok();
-}
-
 enum class Synced { kYes, kNo };
 
 Status WriteTo(const std::string& path, int flags, std::string_view text, Synced synced) {
   const int fd = ::open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0644);
   if (fd < 0) return StatusFromErrno(errno, fmt::format("open {} for writing", path));
-  Status status = WriteAll(fd, path, text);
+  Status status = WriteAll(fd, AsBytes(text), fmt::format("write {}", path));
   if (status.ok() && synced == Synced::kYes && ::fsync(fd) != 0) {
     status = StatusFromErrno(errno, fmt::format("fsync {}", path));
   }

@@ -89,8 +89,12 @@ Json RestoreJson(const RestoreSummary& summary) {
   out["verify_ns"] = restore.verify_ns;
   out["overlap_ns"] = restore.overlap_ns;
   out["wall_ns"] = restore.wall_ns;
-  SetOrReason(out, "gb_per_s", GbPerS(restore.stored_bytes, restore.wall_ns), "nothing was read");
-  SetOrReason(out, "kv_gb_per_s", GbPerS(restore.kv_bytes, restore.wall_ns), "nothing was read");
+  const auto rate = [&](uint64_t bytes) {
+    return restore.whole() ? GbPerS(bytes, restore.wall_ns) : std::nullopt;
+  };
+  const char* const reason = restore.whole() ? "nothing was read" : "not every record was restored";
+  SetOrReason(out, "gb_per_s", rate(restore.stored_bytes), reason);
+  SetOrReason(out, "kv_gb_per_s", rate(restore.kv_bytes), reason);
   out["prefill_tokens_after_restore"] = summary.prefill_tokens_after_restore;
   out["recomputed"] = summary.recomputed;
   return out;

@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tools/write_all.h"
+
 namespace kvbed {
 namespace {
 
@@ -38,15 +40,7 @@ class Descriptor {
   int fd_;
 };
 
-Status WriteAll(int fd, Bytes bytes) {
-  while (!bytes.empty()) {
-    const ssize_t done = ::write(fd, bytes.data(), bytes.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) return StatusFromErrno(errno, "send to the process that started this one");
-    bytes = bytes.subspan(static_cast<size_t>(done));
-  }
-  return Status::Ok();
-}
+constexpr std::string_view kSend = "send to the process that started this one";
 
 // False at the end of the stream before the first byte.
 Result<bool> ReadAll(int fd, MutableBytes bytes) {
@@ -111,8 +105,8 @@ Status ResumeSender::SendFrame(uint32_t type, uint64_t first, std::span<const By
   StoreLe<uint32_t>(header, 0, type);
   StoreLe<uint64_t>(header, 8, first);
   StoreLe<uint64_t>(header, 16, size);
-  KVBED_RETURN_IF_ERROR(WriteAll(fd_, header));
-  for (Bytes part : parts) KVBED_RETURN_IF_ERROR(WriteAll(fd_, part));
+  KVBED_RETURN_IF_ERROR(WriteAll(fd_, header, kSend));
+  for (Bytes part : parts) KVBED_RETURN_IF_ERROR(WriteAll(fd_, part, kSend));
   return Status::Ok();
 }
 

@@ -152,8 +152,9 @@ void WriteRestore(Page& page, const RunReport& report) {
   page.Line("Restore", "in {} (pid {}): {} of {} verified",
             summary.fresh_process ? "a fresh process" : "this process", summary.pid,
             restore.blocks_restored, Count(restore.blocks, "record", "records"));
-  page.Line("", "{} = {}; reading {}, hashing {}, of which {} while reading",
-            Duration(restore.wall_ns), Rate(restore.stored_bytes, restore.wall_ns),
+  page.Line("", "{}{}; reading {}, hashing {}, of which {} while reading",
+            Duration(restore.wall_ns),
+            restore.whole() ? " = " + Rate(restore.stored_bytes, restore.wall_ns) : "",
             Duration(restore.read_ns), Duration(restore.verify_ns), Duration(restore.overlap_ns));
   page.Line("", "{} prefilled after the restore{}",
             Count(summary.prefill_tokens_after_restore, "token", "tokens"),

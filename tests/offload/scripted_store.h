@@ -23,6 +23,8 @@ class ScriptedStore final : public BlockStore {
   Status commit_status;
   Status reap_status;  // an error breaks the channel
 
+  bool asynchronous = true;  // what info says
+
   std::map<RecordId, std::vector<std::byte>> records;
   std::map<std::string, Manifest> manifests;
   std::vector<RecordId> discarded;
@@ -95,6 +97,7 @@ class ScriptedStore final : public BlockStore {
     StoreInfo info;
     info.kind = "scripted";
     info.uuid = uuid;
+    info.asynchronous = asynchronous;
     return info;
   }
 
