@@ -19,8 +19,9 @@ struct StoreOpenOptions {
 };
 
 // Channels are opened with EffectiveSettings(spec, defaults).iodepth.
-// Not found when the store doesn't exist and access isn't kCreate. Invalid argument when it is in
-// use (the message names the holder), is of another kind, or the folder is no store and not empty.
+// Not found when the store doesn't exist and access isn't kCreate. Invalid argument when it is
+// of another kind, or the folder is no store and not empty; an I/O error that names the holder when
+// it is in use.
 // Not supported when direct I/O or the I/O engine is required and can't be had.
 Result<std::unique_ptr<BlockStore>> OpenStore(const StoreSpec& spec,
                                               const StoreOpenOptions& options);

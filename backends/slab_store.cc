@@ -438,6 +438,7 @@ StoreInfo SlabStore::DoInfo() const {
   info.registered_buffers = queue_info_.registered_buffers;
   info.registered_buffers_reason = queue_info_.registered_buffers_reason;
   info.registered_files = queue_info_.registered_files;
+  info.registered_files_reason = queue_info_.registered_files_reason;
   info.ring_flags = queue_info_.ring_flags;
   info.records = index_.committed_records();
   info.logical_bytes = index_.committed_bytes();

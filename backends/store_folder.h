@@ -23,8 +23,9 @@ inline constexpr std::string_view kManifestsFolderName = "manifests";
 class StoreFolder {
  public:
   // Not found when there is no store and access isn't kCreate. Invalid argument, naming the folder,
-  // for one that is in use, holds another kind, or is no store and not empty. For a writer all
-  // names in it are durable on return, and no temporary file is left.
+  // for one that holds another kind, or is no store and not empty; an I/O error for one that is in
+  // use, corruption for a store without its STORE file. For a writer all names in it are durable on
+  // return, and no temporary file is left.
   static Result<StoreFolder> Open(Io& io, const std::string& path, std::string_view kind,
                                   StoreAccess access);
 

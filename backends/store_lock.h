@@ -14,7 +14,7 @@ enum class LockMode { kShared, kExclusive };
 
 class StoreLock {
  public:
-  // Locks DIR/LOCK with flock. A lock that is held, by this process too, is an invalid argument
+  // Locks DIR/LOCK with flock. A lock that is held, by this process too, is an I/O error
   // that names the holder. A writer makes a missing LOCK file and leaves its own name in it; a
   // reader makes one when it may, and needs none in a folder where nobody may make one.
   static Result<StoreLock> Acquire(Io& io, const std::string& directory, LockMode mode);

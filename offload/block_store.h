@@ -67,6 +67,7 @@ struct StoreInfo {
   bool registered_buffers = false;
   std::string registered_buffers_reason;
   bool registered_files = false;
+  std::string registered_files_reason;
   std::vector<std::string> ring_flags;
   std::string
       durability;  // what D1 and D2 are here, e.g. "fdatasync; fsync, rename, fsync of the folder"

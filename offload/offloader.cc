@@ -167,10 +167,12 @@ class Reader {
       for (uint64_t i = 0; i < blocks; ++i) Verify(i);
       next = blocks;
     }
-    // Before the first submit: an engine may read inline.
-    reading_since_ns_ = MonotonicNs();
-    refill();
-    NoteReading();
+    if (next < blocks) {
+      // Before the first submit: an engine may read inline.
+      reading_since_ns_ = MonotonicNs();
+      refill();
+      NoteReading();
+    }
     // One record is verified at a time, so that what lands meanwhile is soon replaced in the queue.
     while (channel_.outstanding() > 0 || !landed_.empty()) {
       if (channel_.outstanding() > 0) {
@@ -376,9 +378,9 @@ Result<OffloadReport> Offload(BlockStore& store, StoreChannel& channel, Sequence
   Writer writer(channel, sequence, uuid, options, report);
   Status status = writer.Run(manifest.blocks);
   report.d0_ns = MonotonicNs() - writer.start_ns();
-  if (status.ok() && options.sync) {
+  if (status.ok()) {
     status = store.Flush();
-    report.d1_ns = MonotonicNs() - writer.start_ns();
+    if (options.sync) report.d1_ns = MonotonicNs() - writer.start_ns();
   }
   if (status.ok()) {
     status = store.Commit(manifest, options.mode);

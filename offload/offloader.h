@@ -16,7 +16,7 @@ namespace kvbed {
 
 struct OffloadOptions {
   CommitMode mode = CommitMode::kNew;
-  // False stops at D0 and commits without waiting for the data: for measuring only, d1_ns stays 0.
+  // False for a store whose flush waits for nothing (sync=none): there is no D1, d1_ns stays 0.
   bool sync = true;
   bool keep_latencies = false;
 };

@@ -25,6 +25,10 @@ auto SizeOf(std::string option) {
 
 }  // namespace
 
+SamplerState InitialSampler(const SamplingOptions& options) {
+  return {options.temperature, options.top_p, options.top_k, options.seed, 0};
+}
+
 void AddModelOptions(OptionSet& set, ModelOptions& options) {
   set.Group("Model");
   set.Required(set.Text("-m,--model", "MODEL",
@@ -109,9 +113,9 @@ void AddOutputOptions(OptionSet& set, OutputOptions& options, TableFormats forma
            options.json_file);
 }
 
-void AddNewTokensOption(OptionSet& set, uint64_t& new_tokens, const std::string& help) {
-  set.Parsed("-n,--new-tokens", "N", fmt::format("{} [{}]", help, new_tokens), new_tokens,
-             ParseTokenCount);
+void AddNewTokensOption(OptionSet& set, uint64_t& new_tokens) {
+  set.Parsed("-n,--new-tokens", "N", fmt::format("new tokens to generate [{}]", new_tokens),
+             new_tokens, ParseTokenCount);
 }
 
 }  // namespace kvbed

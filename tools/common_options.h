@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "offload/kv_geometry.h"
+#include "offload/manifest.h"
 #include "offload/status.h"
 #include "tools/command_line.h"
 
@@ -40,6 +41,9 @@ struct SamplingOptions {
   uint32_t top_k = 0;
   uint64_t seed = 1;
 };
+
+// Before the first token is drawn.
+SamplerState InitialSampler(const SamplingOptions& options);
 
 // The command's values; a store spec's own win over them.
 struct StoreOptions {
@@ -74,7 +78,6 @@ OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options, StoreKinds k
 void AddOutputOptions(OptionSet& set, OutputOptions& options,
                       TableFormats formats = TableFormats::kRefused);
 // -n; the number of new tokens.
-void AddNewTokensOption(OptionSet& set, uint64_t& new_tokens,
-                        const std::string& help = "new tokens to generate");
+void AddNewTokensOption(OptionSet& set, uint64_t& new_tokens);
 
 }  // namespace kvbed

@@ -109,7 +109,7 @@ Diagnosis DiagnoseMemlock() {
 Diagnosis DiagnoseHugePages(const Environment& environment) {
   const std::string mode =
       environment.transparent_huge_pages.value.value_or(environment.transparent_huge_pages.reason);
-  if (mode.find("[never]") != std::string::npos || mode == "never") {
+  if (mode == "never") {
     return {"huge pages", Health::kWarn, "transparent huge pages: " + mode,
             "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: direct reads can be twice "
             "as fast"};

@@ -45,9 +45,8 @@ Result<int> Run(const GenerateOptions& options) {
   const Prompt& prompt = work.prompt;
   for (const std::string& warning : prompt.warnings) Complain(warning);
   KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(std::move(opened), options.model));
-  const SamplerState sampler{options.sampling.temperature, options.sampling.top_p,
-                             options.sampling.top_k, options.sampling.seed, 0};
-  KVBED_ASSIGN_OR_RETURN(Decoding decoding, Decoding::Start(model, *work.pool, sampler, 0));
+  KVBED_ASSIGN_OR_RETURN(Decoding decoding,
+                         Decoding::Start(model, *work.pool, InitialSampler(options.sampling), 0));
   KVBED_RETURN_IF_ERROR(decoding.Prefill(prompt.ids));
   const auto done = [&] {
     return options.stop_at_eos && IsEos(model.engine.config(), decoding.tokens().back());

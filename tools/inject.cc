@@ -86,17 +86,12 @@ Status WriteRecord(const RecordLocation& at, std::string_view bytes) {
   return file.Write(at.offset, bytes);
 }
 
-Result<std::string> Flip(const RecordLocation& at, size_t block, std::mt19937_64& random) {
-  // Behind the header page, so that the payload's own digests are what has to notice.
-  constexpr uint64_t kHeaderBytes = 4096;
+Result<std::string> Flip(const RecordLocation& at, const FlipTarget& flip) {
   KVBED_ASSIGN_OR_RETURN(std::string record, ReadRecord(at));
-  // The first sixteenth of the payload is used rows in every block that holds a token.
-  const uint64_t byte = kHeaderBytes + random() % ((at.size_bytes - kHeaderBytes) / 16);
-  const uint64_t bit = random() % 8;
-  record[byte] = static_cast<char>(record[byte] ^ (1 << bit));
+  record[flip.byte] = static_cast<char>(record[flip.byte] ^ (1 << flip.bit));
   KVBED_RETURN_IF_ERROR(WriteRecord(at, record));
-  return fmt::format("flipped bit {} of byte {} of block {}'s record ({} at {})", bit, byte, block,
-                     at.path, at.offset);
+  return fmt::format("flipped bit {} of byte {} of block {}'s record ({} at {})", flip.bit,
+                     flip.byte, flip.block, at.path, at.offset);
 }
 
 Result<std::string> Swap(std::span<const RecordLocation> blocks, std::mt19937_64& random) {
@@ -157,7 +152,7 @@ Result<std::string> InjectDamage(Injection injection, const InjectionTarget& tar
   std::mt19937_64 random(target.seed);
   const size_t block = random() % target.blocks.size();
   switch (injection) {
-    case Injection::kFlip: return Flip(target.blocks[block], block, random);
+    case Injection::kFlip: return Flip(target.blocks[target.flip.block], target.flip);
     case Injection::kSwap: return Swap(target.blocks, random);
     case Injection::kStale: return Stale(target);
     case Injection::kTruncate: return Truncate(target.blocks);

@@ -24,10 +24,17 @@ enum class Injection {
 
 Result<Injection> ParseInjection(const std::string& text);
 
+struct FlipTarget {
+  size_t block = 0;
+  uint64_t byte = 0;  // of its record
+  uint32_t bit = 0;
+};
+
 struct InjectionTarget {
   std::span<const RecordLocation> blocks;    // in token order
   std::optional<RecordLocation> older_tail;  // for kStale
-  uint64_t seed = 1;                         // chooses block and bit
+  FlipTarget flip;                           // for kFlip
+  uint64_t seed = 1;                         // chooses the block otherwise
 };
 
 // Damages the files and syncs them. Returns what was done, for people. Invalid argument when the

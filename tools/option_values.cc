@@ -90,6 +90,13 @@ Result<uint64_t> ParseTokenCount(std::string_view text) {
       "'{}' is no token count: write 4096 or 4k (k = 1024), 1 to {}", text, kTokensMax));
 }
 
+Result<uint64_t> ParseTokenCountOrZero(std::string_view text) {
+  if (text == "0") return uint64_t{0};
+  if (const auto value = ParseScaled(text, kTokenSuffixes)) return *value;
+  return Status::InvalidArgument(
+      fmt::format("'{}' is no count: write 0, 4096 or 4k (k = 1024)", text));
+}
+
 Result<std::vector<uint64_t>> ParseTokenCounts(std::string_view text) {
   std::vector<uint64_t> values;
   for (std::string_view part : Split(text, ',')) {

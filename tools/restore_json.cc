@@ -1,6 +1,7 @@
 #include "tools/restore_json.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -80,6 +81,7 @@ Json RestoreJson(const RestoreSummary& summary) {
   const RestoreReport& restore = summary.restore;
   Json out;
   out["pid"] = summary.pid;
+  out["run_pid"] = ::getpid();
   out["fresh_process"] = summary.fresh_process;
   out["blocks"] = restore.blocks;
   out["blocks_restored"] = restore.blocks_restored;

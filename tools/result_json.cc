@@ -103,6 +103,7 @@ Json StoreJson(const StoreInfo& info, std::optional<uint64_t> huge_page_bytes) {
   out["registered_buffers"] = info.registered_buffers;
   out["registered_buffers_reason"] = TextOrNull(info.registered_buffers_reason);
   out["registered_files"] = info.registered_files;
+  out["registered_files_reason"] = TextOrNull(info.registered_files_reason);
   out["ring_flags"] = info.ring_flags;
   SetOrReason(out, "huge_page_bytes", huge_page_bytes, "no pool");
   out["durability"] = info.durability;

@@ -20,6 +20,7 @@
 #include "tools/run_report.h"
 #include "tools/session.h"
 #include "tools/store_access.h"
+#include "tools/take_snapshot.h"
 #include "verify/kv_digest.h"
 #include "verify/ledger.h"
 
@@ -290,22 +291,12 @@ class ResumeJob {
           fmt::format("{}: only a run without a finding is worth going on from", *options_.save);
       return Status::Ok();
     }
-    KVBED_ASSIGN_OR_RETURN(StoreChannel channel,
-                           store_->OpenChannel({named_.settings.iodepth, pool_->memory()}));
-    Manifest manifest = decoding_->Describe(*options_.save);
-    OffloadOptions offload;
-    offload.mode = options_.replace ? CommitMode::kReplace : CommitMode::kNew;
-    offload.sync = named_.settings.sync == SyncMode::kFull;
-    SnapshotReport saved;
-    saved.name = *options_.save;
-    StoreSpec spec = named_.spec;
-    spec.snapshot = saved.name;
-    saved.spec = spec.ToString();
-    saved.at_decode_call = options_.new_tokens;
-    saved.tokens = decoding_->sequence().cached_tokens();
-    KVBED_ASSIGN_OR_RETURN(saved.offload,
-                           Offload(*store_, channel, decoding_->sequence(), manifest, offload));
-    outcome_.report.saved = std::move(saved);
+    KVBED_ASSIGN_OR_RETURN(TakenSnapshot taken,
+                           TakeSnapshot(*store_, named_, *decoding_,
+                                        {.name = *options_.save,
+                                         .replace = options_.replace,
+                                         .at_decode_call = options_.new_tokens}));
+    outcome_.report.saved = std::move(taken.report);
     return Status::Ok();
   }
 
@@ -345,7 +336,10 @@ void AddResumeCommand(CommandLine& line) {
   ResumeCommandOptions& options = line.Own<ResumeCommandOptions>();
   OptionSet set = line.AddCommand("resume", "restore a snapshot, verify it, and decode on");
   set.Group("Resume");
-  AddNewTokensOption(set, options.new_tokens, "tokens to decode on after the snapshot");
+  set.Parsed("-n,--new-tokens", "N",
+             fmt::format("tokens to decode on after the snapshot, 0 only restores [{}]",
+                         options.new_tokens),
+             options.new_tokens, ParseTokenCountOrZero);
   set.Text("--ledger", "FILE", "compare with the digests that `snapshot --ledger` wrote",
            options.ledger_file);
   set.Text("--save", "NAME", "snapshot the grown sequence for the next turn: writes what changed",

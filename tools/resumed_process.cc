@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tools/interrupt.h"
 #include "tools/write_all.h"
 
 namespace kvbed {
@@ -46,6 +47,7 @@ constexpr std::string_view kSend = "send to the process that started this one";
 Result<bool> ReadAll(int fd, MutableBytes bytes) {
   size_t got = 0;
   while (got < bytes.size()) {
+    if (Interrupted()) return InterruptedStatus();
     const ssize_t done = ::read(fd, bytes.data() + got, bytes.size() - got);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) return StatusFromErrno(errno, "read from the fresh process");

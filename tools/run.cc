@@ -30,13 +30,7 @@ void AddRunCommand(CommandLine& line) {
   set.Group("Run");
   AddNewTokensOption(set, options.new_tokens);
   set.Parsed("--snapshot-at", "K", "snapshot after K decode calls, 0 is right after prefill [n/2]",
-             options.snapshot_at, [](const std::string& text) -> Result<uint64_t> {
-               if (text == "0") return uint64_t{0};
-               auto calls = ParseTokenCount(text);
-               if (calls.ok()) return calls;
-               return Status::InvalidArgument(fmt::format(
-                   "--snapshot-at takes a number of decode calls from 0 to n - 1, not '{}'", text));
-             });
+             options.snapshot_at, ParseTokenCountOrZero);
   set.Flag("--fresh-process", options.fresh_process,
            "restore in a new process (fork and exec), the store closed here");
   set.Flag("--no-drift", options.no_drift, "leave the drift section out");

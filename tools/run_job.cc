@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <utility>
 
 #include "offload/clock.h"
@@ -14,6 +15,7 @@
 #include "tools/interrupt.h"
 #include "tools/restore_json.h"
 #include "tools/resumed_process.h"
+#include "tools/take_snapshot.h"
 
 namespace kvbed {
 namespace {
@@ -33,9 +35,13 @@ class MainJob {
     report_.header = {"kvbed-run/1", CommandLineOfThisProcess(), options_.sampling.seed, UnixNs()};
     KVBED_RETURN_IF_ERROR(CheckOptions());
     KVBED_RETURN_IF_ERROR(Prepare());
-    KVBED_RETURN_IF_ERROR(RunCached());
-    KVBED_RETURN_IF_ERROR(RunControl());
-    KVBED_RETURN_IF_ERROR(DropAndDamage());
+    if (Status damaged = RunAndDamage(); !damaged.ok()) {
+      // Nobody else knows that name.
+      if (options_.injection == Injection::kStale && store_) {
+        store_->RemoveManifest(kOlderSnapshotName).IgnoreError();
+      }
+      return damaged;
+    }
     KVBED_RETURN_IF_ERROR(options_.fresh_process ? RestoreInFreshProcess() : RestoreHere());
     KVBED_RETURN_IF_ERROR(MeasureDrift());
     report_.huge_page_bytes = pool_->HugePageBytes();
@@ -49,7 +55,7 @@ class MainJob {
     snapshot_call_ =
         options_.snapshot_at.value_or(std::min(decode_calls_, options_.new_tokens / 2));
     if (snapshot_call_ > decode_calls_) {
-      return Status::InvalidArgument(fmt::format("--snapshot-at {}: -n {} has only {} decode calls",
+      return Status::InvalidArgument(fmt::format("--snapshot-at {}: -n {} has {} decode calls",
                                                  snapshot_call_, options_.new_tokens,
                                                  decode_calls_));
     }
@@ -85,10 +91,11 @@ class MainJob {
     const uint64_t perturb = options_.perturb_control ? decode_calls_ + 1 : 0;
     KVBED_ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(options_.model));
     // Besides the pool, an image of the cached run is kept to compare with.
+    const uint64_t copies = store_name_.spec.kind == StoreKind::kMemory ? 3 : 2;
     KVBED_ASSIGN_OR_RETURN(
         Workload work,
         PrepareWorkload(opened.files, {options_.model, options_.prompt, options_.pool,
-                                       options_.sampling.seed, decode_calls_, 2}));
+                                       options_.sampling.seed, decode_calls_, copies}));
     prompt_ = std::move(work.prompt);
     pool_ = std::move(work.pool);
     KVBED_RETURN_IF_ERROR(CheckStale(work.geometry));
@@ -138,17 +145,31 @@ class MainJob {
         name_ = fmt::format("run-{}", number);
       }
     }
-    return CheckNameIsFree(*store_, options_.store.spec, name_, options_.replace);
+    KVBED_RETURN_IF_ERROR(CheckNameIsFree(*store_, options_.store.spec, name_, options_.replace));
+    return CheckTruncate();
   }
 
-  SamplerState InitialSampler() const {
-    const SamplingOptions& sampling = options_.sampling;
-    return {sampling.temperature, sampling.top_p, sampling.top_k, sampling.seed, 0};
+  // A cut file takes all records with it that lie behind.
+  Status CheckTruncate() {
+    if (options_.injection != Injection::kTruncate) return Status::Ok();
+    KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store_->ListManifests());
+    if (snapshots.empty()) return Status::Ok();
+    return Status::InvalidArgument(
+        fmt::format("--inject truncate cuts the store's file, and {} has snapshots that would lose "
+                    "records: give no --store, or one of its own",
+                    options_.store.spec));
+  }
+
+  Status RunAndDamage() {
+    KVBED_RETURN_IF_ERROR(RunCached());
+    KVBED_RETURN_IF_ERROR(RunControl());
+    return DropAndDamage();
   }
 
   Status RunCached() {
-    KVBED_ASSIGN_OR_RETURN(Decoding cached,
-                           Decoding::Start(*model_, *pool_, InitialSampler(), kKeptLogitsBytesMax));
+    KVBED_ASSIGN_OR_RETURN(
+        Decoding cached,
+        Decoding::Start(*model_, *pool_, InitialSampler(options_.sampling), kKeptLogitsBytesMax));
     KVBED_RETURN_IF_ERROR(cached.Prefill(prompt_.ids));
     if (options_.injection == Injection::kStale) {
       KVBED_RETURN_IF_ERROR(cached.Decode(snapshot_call_ - 1, "decode"));
@@ -158,17 +179,7 @@ class MainJob {
       KVBED_RETURN_IF_ERROR(cached.Decode(snapshot_call_, "decode"));
     }
     snapshot_tokens_ = cached.sequence().cached_tokens();
-    KVBED_ASSIGN_OR_RETURN(const OffloadReport offload, Snapshot(cached, name_));
-    SnapshotReport snapshot;
-    snapshot.name = name_;
-    snapshot.kept = !temporary_.has_value();
-    StoreSpec spec = store_name_.spec;
-    spec.snapshot = name_;
-    snapshot.spec = spec.ToString();
-    snapshot.at_decode_call = snapshot_call_;
-    snapshot.tokens = snapshot_tokens_;
-    snapshot.offload = offload;
-    report_.snapshot = snapshot;
+    KVBED_ASSIGN_OR_RETURN(report_.snapshot, Snapshot(cached, name_));
 
     KVBED_RETURN_IF_ERROR(cached.Decode(decode_calls_ - snapshot_call_, "decode"));
     image_ = KvImage::CopyOf(cached.sequence());
@@ -183,22 +194,20 @@ class MainJob {
     return Status::Ok();
   }
 
-  Result<OffloadReport> Snapshot(Decoding& decoding, const std::string& name) {
-    if (Interrupted()) return InterruptedStatus();
-    KVBED_ASSIGN_OR_RETURN(StoreChannel channel,
-                           store_->OpenChannel({store_name_.settings.iodepth, pool_->memory()}));
-    Manifest manifest = decoding.Describe(name);
-    OffloadOptions offload;
-    offload.mode =
-        options_.replace || name == kOlderSnapshotName ? CommitMode::kReplace : CommitMode::kNew;
-    offload.sync = store_name_.settings.sync == SyncMode::kFull;
-    auto report = Offload(*store_, channel, decoding.sequence(), manifest, offload);
+  Result<SnapshotReport> Snapshot(Decoding& decoding, const std::string& name) {
+    auto taken = TakeSnapshot(*store_, store_name_, decoding,
+                              {.name = name,
+                               .replace = options_.replace || name == kOlderSnapshotName,
+                               .kept = !temporary_.has_value(),
+                               .at_decode_call = snapshot_call_});
     report_.store = store_->info();
-    return report;
+    if (!taken.ok()) return taken.status();
+    return std::move(taken->report);
   }
 
   Status RunControl() {
-    KVBED_ASSIGN_OR_RETURN(Decoding control, Decoding::Start(*model_, *pool_, InitialSampler(), 0));
+    KVBED_ASSIGN_OR_RETURN(Decoding control,
+                           Decoding::Start(*model_, *pool_, InitialSampler(options_.sampling), 0));
     KVBED_RETURN_IF_ERROR(control.Prefill(prompt_.ids));
     KVBED_RETURN_IF_ERROR(control.Decode(decode_calls_, "control run"));
     report_.control = JudgeControl(image_.Compare(control.sequence()),
@@ -244,9 +253,26 @@ class MainJob {
                              store_->Locate(older.blocks.back().id, older.blocks.back().place));
     }
     target.blocks = locations;
+    target.flip = ChooseFlip(manifest);
     KVBED_ASSIGN_OR_RETURN(report_.injected, InjectDamage(options_.injection, target));
     if (options_.injection == Injection::kStale) return store_->RemoveManifest(kOlderSnapshotName);
     return Status::Ok();
+  }
+
+  // An element of K or V of a cached token.
+  FlipTarget ChooseFlip(const Manifest& manifest) const {
+    std::mt19937_64 random(options_.sampling.seed);
+    const auto below = [&](uint64_t count) { return static_cast<uint32_t>(random() % count); };
+    const KvGeometry& geometry = manifest.geometry;
+    FlipTarget flip;
+    flip.block = below(manifest.blocks.size());
+    flip.byte =
+        kPageBytes + geometry.ElementOffset(
+                         {below(geometry.layers), below(2) == 0 ? KvPart::kK : KvPart::kV,
+                          below(geometry.kv_heads), below(manifest.blocks[flip.block].tokens_used),
+                          below(geometry.head_dim)});
+    flip.bit = below(8);
+    return flip;
   }
 
   Status RunCommand() const {
@@ -256,8 +282,32 @@ class MainJob {
         fmt::format("--before-restore: the command failed: {}", options_.before_restore));
   }
 
+  // A snapshot whose manifest was damaged meanwhile: there is nothing to restore by.
+  Status JudgeDamaged(int pid, const std::string& why) {
+    RestoreSummary summary;
+    summary.pid = pid;
+    summary.fresh_process = options_.fresh_process;
+    summary.restore.blocks = report_.snapshot->offload.blocks;
+    Finding finding;
+    finding.check = Check::kManifest;
+    finding.first_token = 0;
+    finding.token_count = snapshot_tokens_;
+    finding.expected = "the snapshot's manifest";
+    finding.actual = "a damaged one";
+    finding.message = why;
+    summary.restore.findings.push_back(std::move(finding));
+    report_.restore = std::move(summary);
+    Judge({}, nullptr, report_.environment);
+    return Status::Ok();
+  }
+
   Status RestoreHere() {
-    KVBED_ASSIGN_OR_RETURN(const Manifest manifest, store_->ReadManifest(name_));
+    auto read = store_->ReadManifest(name_);
+    if (!read.ok() && ExitCodeForSnapshot(read.status()) == kExitFailedCheck) {
+      return JudgeDamaged(::getpid(), read.status().message());
+    }
+    if (!read.ok()) return read.status();
+    const Manifest manifest = std::move(*read);
     Sequence sequence(*pool_,
                       {manifest.model.Fingerprint(), manifest.rope_identity, manifest.sequence_id});
     RestoreSummary summary;
@@ -348,6 +398,10 @@ class MainJob {
     KVBED_ASSIGN_OR_RETURN(const ResumedProcess process,
                            RunResumedProcess(FreshProcessArguments(), receiver));
     if (Interrupted()) return InterruptedStatus();
+    if (!summary && process.exit_code == kExitFailedCheck) {
+      return JudgeDamaged(process.pid,
+                          "the fresh process found the snapshot damaged: its message stands above");
+    }
     if (!summary) {
       return Status::IoError(fmt::format(
           "the fresh process (pid {}) restored nothing: it ended with exit code {}, its "
@@ -405,7 +459,10 @@ class MainJob {
     const uint64_t first = prompt_.ids.size() - 1;
     const auto on_logits = [&](uint64_t position, std::span<const float> logits) {
       const std::span<const float> cached = cached_trace_.logits(position - first);
-      if (cached.empty()) return;
+      if (cached.empty()) {
+        ++drift.positions_left_out;
+        return;
+      }
       ++drift.positions;
       const auto flip = FindFlip(position, cached, logits, model_->engine.dtype());
       if (!flip) return;

@@ -135,6 +135,8 @@ Json DriftJson(const RunReport& report) {
   out["first_layer"] = drift.kv.first_layer ? Json(*drift.kv.first_layer) : Json();
   out["prompt_positions"] = DriftPartJson(drift.kv.prompt());
   out["decode_positions"] = DriftPartJson(drift.kv.decode());
+  out["k"] = DriftPartJson(drift.kv.k());
+  out["v"] = DriftPartJson(drift.kv.v());
   out["layers"] = Json::array();
   for (const LayerDrift& layer : drift.kv.layers) {
     out["layers"].push_back({{"layer", layer.layer},
@@ -143,12 +145,19 @@ Json DriftJson(const RunReport& report) {
                              {"k_max_abs", layer.k().max_abs},
                              {"v_max_abs", layer.v().max_abs},
                              {"k_max_ulp", layer.k().max_ulp},
-                             {"v_max_ulp", layer.v().max_ulp}});
+                             {"v_max_ulp", layer.v().max_ulp},
+                             {"k_prompt", DriftPartJson(layer.k_prompt)},
+                             {"k_decode", DriftPartJson(layer.k_decode)},
+                             {"v_prompt", DriftPartJson(layer.v_prompt)},
+                             {"v_decode", DriftPartJson(layer.v_decode)}});
   }
   out["flips"] = Json::array();
   for (size_t i = 0; i < drift.flips.size(); ++i) out["flips"].push_back(FlipJson(drift, i));
   out["positions_compared"] = drift.positions;
-  out["tokens_match"] = drift.flips.empty();
+  out["positions_left_out"] = drift.positions_left_out;
+  const bool known = !drift.flips.empty() || drift.positions_left_out == 0;
+  SetOrReason(out, "tokens_match", known ? std::optional(drift.flips.empty()) : std::nullopt,
+              "the logits of some positions were not kept");
   return out;
 }
 

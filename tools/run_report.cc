@@ -20,7 +20,10 @@ int ExitCodeOf(const RunReport& report) {
     return kExitFailedCheck;
   }
   if (report.restore && !report.restore->restore.failed_reads.empty()) return kExitUnusable;
-  if (is(report.bytes, VerdictStatus::kNotAssessable)) return kExitNoVerdict;
+  if (is(report.bytes, VerdictStatus::kNotAssessable) ||
+      is(report.control, VerdictStatus::kNotAssessable)) {
+    return kExitNoVerdict;
+  }
   return kExitOk;
 }
 

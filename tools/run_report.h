@@ -41,7 +41,8 @@ struct TokenView {
 struct DriftReport {
   KvDrift kv;
   std::string kernels;
-  uint64_t positions = 0;  // greedy picks that were compared
+  uint64_t positions = 0;           // greedy picks that were compared
+  uint64_t positions_left_out = 0;  // whose logits weren't kept
   std::vector<TokenFlip> flips;
   std::vector<std::string> cached_texts, recomputed_texts;  // of the flips
 };

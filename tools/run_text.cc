@@ -1,5 +1,6 @@
 // The text report of run, snapshot and resume: short, and for people who run storage, not models.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <numeric>
@@ -149,8 +150,9 @@ void WriteStore(Page& page, const RunReport& report) {
 void WriteRestore(Page& page, const RunReport& report) {
   const RestoreSummary& summary = *report.restore;
   const RestoreReport& restore = summary.restore;
-  page.Line("Restore", "in {} (pid {}): {} of {} verified",
+  page.Line("Restore", "in {} (pid {}{}): {} of {} verified",
             summary.fresh_process ? "a fresh process" : "this process", summary.pid,
+            summary.fresh_process ? fmt::format(", the run's is {}", ::getpid()) : "",
             restore.blocks_restored, Count(restore.blocks, "record", "records"));
   page.Line("", "{}{}; reading {}, hashing {}, of which {} while reading",
             Duration(restore.wall_ns),
@@ -288,7 +290,11 @@ void WriteDrift(Page& page, const RunReport& report) {
                 ? fmt::format("; first layer that differs: {}", *drift.kv.first_layer)
                 : "");
   if (drift.flips.empty()) {
-    page.Line("", "tokens    the recomputed cache picks the same {} tokens", drift.positions);
+    page.Line("", "tokens    the recomputed cache picks the same {} tokens{}", drift.positions,
+              drift.positions_left_out == 0
+                  ? ""
+                  : fmt::format("; {} could not be compared, their logits weren't kept",
+                                drift.positions_left_out));
     return;
   }
   page.Line("", "tokens    {} of {} picks would be another token", drift.flips.size(),

@@ -35,11 +35,9 @@ Result<LoadedModel> LoadModel(OpenedModel model, const ModelOptions& options,
   engine_options.prefill_chunk = options.prefill_chunk;
   engine_options.perturb_decode_call = perturb_decode_call;
   KVBED_ASSIGN_OR_RETURN(Engine engine, Engine::Open(model.files, engine_options));
-  const uint64_t digest_start_ns = MonotonicNs();
   const ModelDigests digests = DigestModel(model.files);
-  const uint64_t end_ns = MonotonicNs();
   return LoadedModel{std::move(model.files), digests, std::move(engine),
-                     model.open_ns + end_ns - start_ns, end_ns - digest_start_ns};
+                     model.open_ns + MonotonicNs() - start_ns};
 }
 
 Result<std::unique_ptr<BlockPool>> MakePool(const KvGeometry& geometry, const PoolOptions& options,

@@ -35,7 +35,6 @@ struct LoadedModel {
   ModelDigests digests;
   Engine engine;
   uint64_t load_ns = 0;  // opening included
-  uint64_t digest_ns = 0;
 };
 
 // `perturb_decode_call` as in EngineOptions.

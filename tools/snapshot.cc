@@ -15,6 +15,7 @@
 #include "tools/run_report.h"
 #include "tools/session.h"
 #include "tools/store_access.h"
+#include "tools/take_snapshot.h"
 #include "verify/kv_digest.h"
 #include "verify/ledger.h"
 
@@ -34,21 +35,6 @@ struct SnapshotCommandOptions {
   bool replace = false;
   std::optional<std::string> ledger_file;
 };
-
-Result<OffloadReport> TakeSnapshot(const SnapshotCommandOptions& options, const NamedStore& named,
-                                   BlockStore& store, Decoding& decoding, Ledger& ledger) {
-  KVBED_ASSIGN_OR_RETURN(
-      StoreChannel channel,
-      store.OpenChannel({named.settings.iodepth, decoding.sequence().pool().memory()}));
-  Manifest manifest = decoding.Describe(options.name);
-  OffloadOptions offload;
-  offload.mode = options.replace ? CommitMode::kReplace : CommitMode::kNew;
-  offload.sync = named.settings.sync == SyncMode::kFull;
-  KVBED_ASSIGN_OR_RETURN(OffloadReport report,
-                         Offload(store, channel, decoding.sequence(), manifest, offload));
-  ledger = LedgerOf(manifest);
-  return report;
-}
 
 Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
   const uint64_t start_ns = MonotonicNs();
@@ -90,9 +76,8 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
   report.model = DescribeModel(model, work.geometry);
   report.environment = model.engine.environment();
 
-  const SamplerState sampler{options.sampling.temperature, options.sampling.top_p,
-                             options.sampling.top_k, options.sampling.seed, 0};
-  KVBED_ASSIGN_OR_RETURN(Decoding decoding, Decoding::Start(model, *work.pool, sampler, 0));
+  KVBED_ASSIGN_OR_RETURN(Decoding decoding,
+                         Decoding::Start(model, *work.pool, InitialSampler(options.sampling), 0));
   KVBED_RETURN_IF_ERROR(decoding.Prefill(prompt.ids));
   KVBED_RETURN_IF_ERROR(decoding.Decode(decode_calls, "decode"));
   const auto generated = std::span(decoding.tokens()).subspan(prompt.ids.size());
@@ -100,19 +85,15 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
   report.generated_text = DecodeText(generated, model.files);
   report.growth = decoding.growth();
 
-  SnapshotReport snapshot;
-  snapshot.name = options.name;
-  StoreSpec spec = named.spec;
-  spec.snapshot = options.name;
-  snapshot.spec = spec.ToString();
-  snapshot.at_decode_call = decode_calls;
-  snapshot.tokens = decoding.sequence().cached_tokens();
-  Ledger ledger;
-  KVBED_ASSIGN_OR_RETURN(snapshot.offload, TakeSnapshot(options, named, *store, decoding, ledger));
-  report.snapshot = snapshot;
+  KVBED_ASSIGN_OR_RETURN(const TakenSnapshot taken, TakeSnapshot(*store, named, decoding,
+                                                                 {.name = options.name,
+                                                                  .replace = options.replace,
+                                                                  .at_decode_call = decode_calls}));
+  report.snapshot = taken.report;
   report.store = store->info();
   if (options.ledger_file) {
-    ledger.store_spec = snapshot.spec;
+    Ledger ledger = LedgerOf(taken.manifest);
+    ledger.store_spec = taken.report.spec;
     ledger.kv_at_snapshot = DigestKv(decoding.sequence());
     KVBED_RETURN_IF_ERROR(decoding.Decode(options.expect, "expect"));
     ledger.steps = decoding.trace().StepsFrom(options.new_tokens);

@@ -1,5 +1,6 @@
 // The main job on small models, through the command: every store, block size and place of the
 // snapshot, and the controls that must fail.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -108,8 +109,50 @@ TEST(MainJobReport, HasTheFixedNames) {
 
 TEST(MainJobReport, GivesBothPidsOfAFreshProcess) {
   const auto json = RunKvbed(Toy({"-c", "20", "-n", "6", "--fresh-process"})).Json();
-  EXPECT_TRUE(json.at("restore").at("fresh_process").get<bool>());
-  EXPECT_GT(json.at("restore").at("pid"), 0);
+  const auto& restore = json.at("restore");
+  EXPECT_TRUE(restore.at("fresh_process").get<bool>());
+  EXPECT_GT(restore.at("pid"), 0);
+  EXPECT_GT(restore.at("run_pid"), 0);
+  EXPECT_NE(restore.at("pid"), restore.at("run_pid"));
+  const auto here = RunKvbed(Toy({"-c", "20", "-n", "6"})).Json().at("restore");
+  EXPECT_EQ(here.at("pid"), here.at("run_pid"));
+}
+
+TEST(MainJobReport, DriftIsGivenApartForKAndVPromptAndDecode) {
+  const auto drift = RunKvbed(Toy({"-c", "20", "-n", "6"})).Json().at("drift");
+  const auto elements = [](const nlohmann::json& part) {
+    return part.at("elements").get<uint64_t>();
+  };
+  EXPECT_EQ(elements(drift.at("k")) + elements(drift.at("v")), drift.at("elements"));
+  uint64_t sum = 0;
+  for (const auto& layer : drift.at("layers")) {
+    for (const char* part : {"k_prompt", "k_decode", "v_prompt", "v_decode"}) {
+      sum += elements(layer.at(part));
+    }
+  }
+  EXPECT_EQ(sum, drift.at("elements"));
+  EXPECT_EQ(drift.at("positions_left_out"), 0);
+  EXPECT_TRUE(drift.at("tokens_match").is_boolean());
+}
+
+TEST(MainJob, ASnapshotAtTheEndLeavesNothingToResume) {
+  for (const char* where : {"", "--fresh-process"}) {
+    std::vector<std::string> arguments = Toy({"-c", "20", "-n", "1"});
+    if (*where != '\0') arguments.push_back(where);
+    const CommandRun run = RunKvbed(arguments);
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const auto verdict = run.Json().at("verdict");
+    EXPECT_EQ(verdict.at("bytes").at("status"), "equal");
+    EXPECT_EQ(verdict.at("logits").at("status"), "not_assessable");
+  }
+}
+
+TEST(MainJob, WithoutSyncNobodyWaitsForTheData) {
+  const TempDir folder;
+  const CommandRun run = RunKvbed(
+      Toy({"-c", "20", "-n", "6", "--sync", "none", "--store", "slab:" + (folder / "kv")}));
+  ExpectEqual(run);
+  EXPECT_TRUE(run.Json().at("snapshot").at("d1_ns").is_null());
 }
 
 class Injection : public testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -133,21 +176,96 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Injection,
                                          std::pair{"skip", "poison"}, std::pair{"shift", "magic"}),
                          [](const auto& one) { return std::string(one.param.first); });
 
-TEST(InjectionInAFreshProcess, IsFoundThereToo) {
+TEST_P(Injection, IsFoundInAFreshProcessToo) {
+  const auto& [kind, check] = GetParam();
+  if (std::string(kind) == "skip") return;  // of the same process only
   const CommandRun run =
-      RunKvbed(Toy({"-c", "45", "-n", "9", "--inject", "flip", "--fresh-process"}));
+      RunKvbed(Toy({"-c", "46", "-n", "9", "--inject", kind, "--fresh-process"}));
   EXPECT_EQ(run.exit_code, 1) << run.err;
-  EXPECT_EQ(run.Json().at("verdict").at("bytes").at("findings").at(0).at("check"), "payload");
+  EXPECT_EQ(run.Json().at("verdict").at("bytes").at("findings").at(0).at("check"), check);
 }
 
-TEST(OnMiss, RecomputeGoesOnCountsThePrefillAndStillFails) {
+TEST(InjectionIntoMemory, ASkippedCopyIsFound) {
   const CommandRun run =
-      RunKvbed(Toy({"-c", "45", "-n", "9", "--inject", "flip", "--on-miss", "recompute"}));
+      RunKvbed(Toy({"-c", "46", "-n", "9", "--inject", "skip", "--store", "memory:"}));
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_EQ(run.Json().at("verdict").at("bytes").at("findings").at(0).at("check"), "poison");
+}
+
+TEST(InjectionIntoAStore, NeverCutsOtherSnapshotsAndLeavesNoStateBehind) {
+  const TempDir folder;
+  const std::string store = "slab:" + (folder / "kv");
+  ASSERT_EQ(RunKvbed(Toy({"-c", "20", "-n", "6", "--store", store, "--name", "mine"})).exit_code,
+            0);
+  const CommandRun run = RunKvbed(Toy({"-c", "20", "--inject", "truncate", "--store", store}));
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.err.find("would lose records"), std::string::npos) << run.err;
+  EXPECT_EQ(RunKvbed(Toy({"-c", "46", "-n", "9", "--inject", "stale", "--store", store})).exit_code,
+            1);
+  const auto listed = RunKvbed({"store", "ls", store, "-o", "json"}).Json().at("snapshots");
+  ASSERT_EQ(listed.size(), 2);
+  EXPECT_EQ(listed.at(0).at("name"), "mine");
+  EXPECT_EQ(listed.at(1).at("name"), "run");
+}
+
+TEST(DamagedManifest, IsAFailedCheckOfTheRun) {
+  const TempDir folder;
+  const std::string manifest = folder / "kv/manifests/run.manifest";
+  for (const char* where : {"", "--fresh-process"}) {
+    std::vector<std::string> arguments =
+        Toy({"-c", "20", "-n", "6", "--store", "slab:" + (folder / "kv"), "--replace",
+             "--before-restore",
+             "printf X | dd of='" + manifest + "' bs=1 seek=70 conv=notrunc 2>/dev/null"});
+    if (*where != '\0') arguments.push_back(where);
+    const CommandRun run = RunKvbed(arguments);
+    EXPECT_EQ(run.exit_code, 1) << run.err;
+    EXPECT_EQ(run.Json().at("verdict").at("bytes").at("findings").at(0).at("check"), "manifest");
+  }
+}
+
+class OnMiss : public testing::TestWithParam<const char*> {};
+
+TEST_P(OnMiss, RecomputeGoesOnCountsThePrefillAndStillFails) {
+  std::vector<std::string> arguments =
+      Toy({"-c", "45", "-n", "9", "--inject", "flip", "--on-miss", "recompute"});
+  if (*GetParam() != '\0') arguments.push_back(GetParam());
+  const CommandRun run = RunKvbed(arguments);
   EXPECT_EQ(run.exit_code, 1);
   const auto json = run.Json();
   EXPECT_GT(json.at("restore").at("prefill_tokens_after_restore"), 0);
   EXPECT_TRUE(json.at("restore").at("recomputed").get<bool>());
   EXPECT_EQ(json.at("resumed").at("ids").size(), 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, OnMiss, testing::Values("", "--fresh-process"),
+                         [](const auto& one) { return *one.param == '\0' ? "Same" : "Fresh"; });
+
+TEST(Interrupted, EndsByTheSignalAndLeavesTheStoreConsistent) {
+  const TempDir folder;
+  const std::string store = "slab:" + (folder / "kv");
+  ASSERT_EQ(RunKvbed(Toy({"-c", "20", "-n", "6", "--store", store, "--name", "mine"})).exit_code,
+            0);
+  for (const auto& [signal, code] : {std::pair{"INT", 130}, {"TERM", 143}, {"HUP", 129}}) {
+    const CommandRun run =
+        RunShell(fmt::format("timeout --preserve-status -s {} 2 KVBED run -m toy:8m -n 100000 "
+                             "--pool-bytes 1GB --store '{}' --name other",
+                             signal, store));
+    EXPECT_EQ(run.exit_code, code) << run.err;
+  }
+  const auto listed = RunKvbed({"store", "ls", store, "-o", "json"}).Json().at("snapshots");
+  ASSERT_EQ(listed.size(), 1);
+  EXPECT_EQ(RunKvbed({"resume", "-m", "toy:8m?kv_heads=2", "--store", store + "#mine"}).exit_code,
+            0);
+}
+
+TEST(ProgressBar, IsThereOnATerminalAndNowhereElse) {
+  const std::string job = "KVBED generate -m toy:8m -c 200 -n 60";
+  const CommandRun terminal = RunShell("script -qec \"" + job + "\" /dev/null </dev/null");
+  EXPECT_NE(terminal.out.find("decode ["), std::string::npos) << terminal.out;
+  EXPECT_NE(terminal.out.find("s left"), std::string::npos);
+  const CommandRun pipe = RunShell(job);
+  EXPECT_EQ(pipe.err, "");
+  EXPECT_EQ(pipe.out.find('['), std::string::npos);
 }
 
 TEST(FreshProcess, FailsWhenTheStoreIsGone) {

@@ -294,6 +294,69 @@ INSTANTIATE_TEST_SUITE_P(
                     HandDamage{"UnusedRow", 4096 + 15 * 128, std::string("\x01"), "payload"}),
     [](const auto& one) { return std::string(one.param.name); });
 
+TEST_F(SnapshotResume, RecomputesWhatWasLostWhenAsked) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  const auto block = Blocks("s1").at(0);
+  fs::resize_file(block.at("path").get<std::string>(), block.at("offset").get<uint64_t>() + 5000);
+  const CommandRun stopped = Resume("s1");
+  EXPECT_EQ(stopped.exit_code, 1);
+  EXPECT_EQ(stopped.Json().at("verdict").at("bytes").at("findings").at(0).at("check"), "short");
+  const CommandRun run = Resume("s1", {"--on-miss", "recompute"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(run.Json().at("restore").at("prefill_tokens_after_restore"), 27);
+  EXPECT_EQ(run.Json().at("resumed").at("ids").size(), 12);
+}
+
+// More rows of FORMAT.md's table, with a shell's tools.
+class DamageByShell : public SnapshotResume {
+ protected:
+  // `command` with FILE, and A and B for the first bytes of the records of blocks 0 and 1.
+  std::string CheckAfter(std::string command, std::vector<std::string> more = {}) {
+    EXPECT_EQ(Snapshot("s1", kToy, std::move(more)).exit_code, 0);
+    const auto blocks = Blocks("s1");
+    const auto replace = [&](const std::string& word, const std::string& by) {
+      for (size_t at; (at = command.find(word)) != std::string::npos;) {
+        command.replace(at, word.size(), by);
+      }
+    };
+    replace("FILE", "'" + blocks.at(0).at("path").get<std::string>() + "'");
+    replace("AT_0", std::to_string(blocks.at(0).at("offset").get<uint64_t>()));
+    replace("AT_1", std::to_string(blocks.at(1).at("offset").get<uint64_t>()));
+    replace("SIZE", std::to_string(blocks.at(0).at("size_bytes").get<uint64_t>()));
+    const CommandRun shell = RunCommand("sh", {"-c", command});
+    EXPECT_EQ(shell.exit_code, 0) << command << shell.err;
+    const CommandRun run = Resume("s1");
+    EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+    return run.Json().at("verdict").at("bytes").at("findings").at(0).at("check");
+  }
+};
+
+TEST_F(DamageByShell, AHole) {
+  EXPECT_EQ(CheckAfter("dd if=/dev/zero of=FILE bs=4096 count=1 oflag=seek_bytes seek=AT_1 "
+                       "conv=notrunc"),
+            "magic");
+}
+
+TEST_F(DamageByShell, RecordsSwapped) {
+  EXPECT_EQ(CheckAfter("cp FILE FILE.copy && for pair in AT_0:AT_1 AT_1:AT_0; do "
+                       "from=${pair%:*} to=${pair#*:}; dd if=FILE.copy of=FILE bs=SIZE count=1 "
+                       "iflag=skip_bytes skip=$from oflag=seek_bytes seek=$to conv=notrunc; done; "
+                       "rm FILE.copy"),
+            "key");
+}
+
+TEST_F(DamageByShell, AByteOfThePadding) {
+  // Blocks of 5 tokens: 4 layers of K and V of 2 heads, 64 dims, 2 bytes are 10,240 bytes, and the
+  // record has 12,288 behind its header.
+  EXPECT_EQ(CheckAfter("printf x | dd of=FILE bs=1 seek=$((AT_0 + 4096 + 11000)) conv=notrunc",
+                       {"--block-tokens", "5"}),
+            "padding");
+}
+
+TEST_F(DamageByShell, TheFileCut) {
+  EXPECT_EQ(CheckAfter("truncate -s $((AT_1 + SIZE / 2)) FILE"), "short");
+}
+
 TEST_F(SnapshotResume, ARecordOfAnotherSnapshotInItsPlaceIsFound) {
   ASSERT_EQ(Snapshot("s1").exit_code, 0);
   ASSERT_EQ(Snapshot("s2").exit_code, 0);

@@ -39,4 +39,12 @@ inline CommandRun RunKvbed(std::vector<std::string> arguments) {
   return RunCommand(KVBED_COMMAND, std::move(arguments));
 }
 
+// A shell's command line with KVBED for the command.
+inline CommandRun RunShell(std::string line) {
+  for (size_t at; (at = line.find("KVBED")) != std::string::npos;) {
+    line.replace(at, 5, "'" KVBED_COMMAND "'");
+  }
+  return RunCommand("sh", {"-c", line});
+}
+
 }  // namespace kvbed

@@ -143,10 +143,13 @@ class RowWriter {
 
 Result<BenchRow> RunCell(const BenchCell& cell) {
   const BenchRowContext context{CommandLineOfThisProcess(), UnixNs()};
-  Progress bar(fmt::format("{} {}", cell.shape.name, cell.ctx_tokens),
-               uint64_t{cell.repetitions} + 1, "repetitions");
-  KVBED_ASSIGN_OR_RETURN(const Measurement measurement,
-                         MeasureCell(cell, [&](uint64_t done, uint64_t) { bar.Update(done); }));
+  std::optional<Progress> bar;
+  KVBED_ASSIGN_OR_RETURN(
+      const Measurement measurement, MeasureCell(cell, [&](uint64_t done, uint64_t total) {
+        if (!bar)
+          bar.emplace(fmt::format("{} {}", cell.shape.name, cell.ctx_tokens), total, "steps");
+        bar->Update(done);
+      }));
   return MakeBenchRow(measurement, context);
 }
 

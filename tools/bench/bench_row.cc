@@ -189,7 +189,9 @@ Json FirstWriteJson(const Measurement& m) {
   const std::string reason = m.first_write_reason.empty() ? "no sample" : m.first_write_reason;
   SetOrReason(out, "gb_per_s", MedianOf(m.first_write_gb_per_s), reason);
   SetOrReason(out, "efficiency", PairRatio(m.first_write_gb_per_s, m.first_write_fio_gb_per_s),
-              m.fio.reason.empty() ? reason : m.fio.reason);
+              !m.first_write_fio_reason.empty() ? m.first_write_fio_reason
+              : !m.fio.reason.empty()           ? m.fio.reason
+                                                : reason);
   out["fio_file_state"] = "preallocated, never written";
   return out;
 }

@@ -373,14 +373,18 @@ Status CellRun::FirstWrite() {
   std::error_code ignored;
   std::filesystem::remove_all(named.spec.path, ignored);
   result_.first_write_gb_per_s.push_back(ours);
-  if (!result_.fio.reason.empty()) return Status::Ok();
+  if (!result_.fio.reason.empty() || !result_.first_write_fio_reason.empty()) return Status::Ok();
   FioJob job = Job(true);
   job.file = FileIn("first-write.dat");
   job.file_state = FioFileState::kPreallocated;
   const auto fio = RunFio(job, FileIn("first-write.fio"));
   std::filesystem::remove(job.file, ignored);
-  if (!fio.ok()) return fio.status();
-  result_.first_write_fio_gb_per_s.push_back(fio->gb_per_s);
+  if (!fio.ok() && IsInterrupted(fio.status())) return fio.status();
+  if (fio.ok()) {
+    result_.first_write_fio_gb_per_s.push_back(fio->gb_per_s);
+  } else {
+    result_.first_write_fio_reason = fio.status().message();
+  }
   return Status::Ok();
 }
 

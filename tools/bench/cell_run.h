@@ -12,7 +12,7 @@ namespace kvbed {
 // Out of space when memory, or the disk with the cell's store, can't hold what the cell needs.
 Status CheckCellFits(const BenchCell& cell);
 
-// Called before each repetition with the number of those done; the warm-up is the first.
+// Called before each step: the warm-up, the repetitions, and their first writes.
 using BenchProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 // An error when the cell could not be begun (memory, space, a store that can't be opened) or was

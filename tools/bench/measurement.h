@@ -80,6 +80,7 @@ struct Measurement {
   std::vector<double> first_write_gb_per_s;
   std::vector<double> first_write_fio_gb_per_s;
   std::string first_write_reason;
+  std::string first_write_fio_reason;
 
   // Everything but the disk.
   std::optional<double> null_write_gb_per_s;

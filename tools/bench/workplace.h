@@ -23,7 +23,6 @@ class Workplace {
   Workplace(const Workplace&) = delete;
   Workplace& operator=(const Workplace&) = delete;
 
-  const NamedStore& named() const { return named_; }
   BlockStore& store() { return *store_; }
   // A name for the benchmark's one snapshot.
   const std::string& snapshot() const { return snapshot_; }
