@@ -28,8 +28,11 @@ Result<uint64_t> AvailableBytes(const std::string& path) {
   return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
 }
 
-uint64_t ReserveBytes(uint64_t available_bytes) {
-  return std::min(available_bytes / 20, uint64_t{1} << 30);
+uint64_t ReserveBytes(const std::string& path) {
+  struct statvfs info = {};
+  if (::statvfs(path.c_str(), &info) != 0) return 0;
+  const uint64_t total_bytes = static_cast<uint64_t>(info.f_blocks) * info.f_frsize;
+  return std::min(total_bytes / 20, uint64_t{1} << 30);
 }
 
 uint64_t AllocatedBytes(const std::string& directory) {

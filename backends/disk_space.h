@@ -12,9 +12,9 @@ namespace kvbed {
 // What this process may still use on the filesystem that holds `path`.
 Result<uint64_t> AvailableBytes(const std::string& path);
 
-// What stays free on a filesystem unless a capacity says otherwise: 5 % of `available_bytes`, at
-// most 1 GiB, so that a full store doesn't fill the disk for everybody else.
-uint64_t ReserveBytes(uint64_t available_bytes);
+// What stays free on the filesystem that holds `path` unless a capacity says otherwise: 5 % of its
+// size, at most 1 GiB, so that a full store doesn't fill the disk for everybody else.
+uint64_t ReserveBytes(const std::string& path);
 
 // Blocks given to the folder and everything below it, as `du` counts them.
 uint64_t AllocatedBytes(const std::string& directory);

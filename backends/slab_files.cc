@@ -118,7 +118,9 @@ uint64_t SlabFiles::GrowableBytes() const {
   const uint64_t size_bytes = SizeBytes();
   const auto available = AvailableBytes(options_.directory);
   const uint64_t available_bytes = available.ok() ? *available : 0;
-  if (options_.capacity_bytes == 0) return available_bytes - ReserveBytes(available_bytes);
+  if (options_.capacity_bytes == 0) {
+    return available_bytes - std::min(available_bytes, ReserveBytes(options_.directory));
+  }
   const uint64_t below_capacity =
       options_.capacity_bytes - std::min(options_.capacity_bytes, size_bytes);
   return std::min(below_capacity, available_bytes);
@@ -174,7 +176,7 @@ Status SlabFiles::NoSpace(const SlabFile& slab, const Status& cause) const {
                            options_.capacity_bytes);
   } else {
     message += fmt::format("{} are kept in reserve (capacity= in the store's spec overrides it)",
-                           ReserveBytes(available_bytes));
+                           ReserveBytes(options_.directory));
   }
   if (!cause.ok()) message += fmt::format("; {}", cause.message());
   return Status::OutOfSpace(std::move(message));

@@ -119,6 +119,12 @@ Result<StoreFolder> StoreFolder::Open(Io& io, const std::string& path, std::stri
     if (!HasIdentity(entries)) KVBED_RETURN_IF_ERROR(Create(io, path, kind));
   }
   KVBED_ASSIGN_OR_RETURN(folder.identity_, ReadIdentity(io, path, kind));
+  if (const auto listed = io.List(folder.manifests_path());
+      !listed.ok() && listed.status().code() == StatusCode::kNotFound) {
+    return Status::Corruption(fmt::format(
+        "the store in {} has lost its {} folder: put it back from a copy, or name another folder",
+        path, kManifestsFolderName));
+  }
   if (writes) {
     KVBED_RETURN_IF_ERROR(SweepAndSync(io, path));
     KVBED_RETURN_IF_ERROR(SweepAndSync(io, folder.manifests_path()));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -192,12 +193,20 @@ Status CheckDirectory(const std::string& directory) {
     return Status::IoError(
         fmt::format("{} is no directory: name one that a store could be in", directory));
   }
-  if (::access(directory.c_str(), R_OK | W_OK | X_OK) == 0) return Status::Ok();
-  return StatusFromErrno(errno, fmt::format("use directory {}", directory));
+  if (::access(directory.c_str(), R_OK | W_OK | X_OK) != 0) {
+    return StatusFromErrno(errno, fmt::format("use directory {}", directory));
+  }
+  // Some filesystems let everybody write and have no files to be made.
+  std::string probe = directory + "/kvbed-doctor-XXXXXX";
+  if (::mkdtemp(probe.data()) == nullptr) {
+    return StatusFromErrno(errno, fmt::format("make a folder in {}", directory));
+  }
+  ::rmdir(probe.c_str());
+  return Status::Ok();
 }
 
 Result<int> Run(const DoctorOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, ""));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, {}));
   if (Status usable = CheckDirectory(options.directory); !usable.ok()) return usable;
   EnvironmentQuery query;
   query.path = options.directory;

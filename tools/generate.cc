@@ -34,7 +34,9 @@ bool IsEos(const ModelConfig& config, TokenId id) {
 std::string ListIds(std::span<const TokenId> ids) { return fmt::format("{}", fmt::join(ids, " ")); }
 
 Result<int> Run(const GenerateOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, ""));
+  KeptPlaces kept = FilesOfModel(options.model.model);
+  kept.push_back(options.prompt.prompt_file.value_or(""));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, kept));
   const ResultHeader header{"kvbed-generate/1", CommandLineOfThisProcess(), options.sampling.seed,
                             UnixNs()};
   KVBED_ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(options.model));

@@ -32,6 +32,8 @@ int Main(int argc, char** argv) {
   const kvbed::InterruptGuard guard;
   // A reader that goes away (head, a dead parent) is an error of the write, not a death by signal.
   std::signal(SIGPIPE, SIG_IGN);
+  // So is a file that may not grow (ulimit -f).
+  std::signal(SIGXFSZ, SIG_IGN);
   kvbed::EndOnBusError();
   kvbed::ReserveStandardStreams();
   return line.Run(argc, argv);

@@ -1,13 +1,12 @@
 #include "tools/output.h"
 
+#include <filesystem>
+
 #include "tools/console.h"
-#include "tools/output_file.h"
-#include "tools/store_access.h"
 
 namespace kvbed {
 
-Status CheckOutput(const OutputOptions& options, TableFormats tables,
-                   const std::string& store_spec) {
+Status CheckOutput(const OutputOptions& options, TableFormats tables, const KeptPlaces& kept) {
   const bool table =
       options.format == OutputFormat::kMarkdown || options.format == OutputFormat::kCsv;
   if (table && tables == TableFormats::kRefused) {
@@ -15,7 +14,22 @@ Status CheckOutput(const OutputOptions& options, TableFormats tables,
         "-o md and csv are for bench's table; this takes text, json, jsonl");
   }
   if (!options.json_file) return Status::Ok();
-  return CheckOutputFile("--json", *options.json_file, OutputKind::kAny, PathOfSpec(store_spec));
+  return CheckOutputFile("--json", *options.json_file, OutputKind::kAny, kept);
+}
+
+KeptPlaces FilesOfModel(const std::string& model) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(model, error)) return {model};
+  KeptPlaces files;
+  for (fs::directory_iterator entry(model, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool read = name.ends_with(".safetensors") || name.ends_with("config.json") ||
+                      name.ends_with("index.json") || name.starts_with("tokenizer");
+    if (read) files.push_back(entry->path().string());
+  }
+  return files;
 }
 
 Status EmitResult(const OutputOptions& options, const std::string& text, const Json& json) {

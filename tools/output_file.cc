@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "backends/store_folder.h"
 #include "offload/record_id.h"
 #include "tools/write_all.h"
 
@@ -23,9 +24,20 @@ fs::path Resolved(const std::string& path) {
   return error ? fs::path(path) : resolved;
 }
 
-bool IsInside(const fs::path& path, const std::string& folder) {
-  const fs::path relative = path.lexically_relative(Resolved(folder));
+bool IsOrLiesIn(const fs::path& path, const std::string& place) {
+  const fs::path relative = path.lexically_relative(Resolved(place));
   return !relative.empty() && *relative.begin() != "..";
+}
+
+// A store's own files, or what would lie among them.
+bool LiesInAStore(const fs::path& path) {
+  const auto is_store = [](const fs::path& folder) {
+    std::error_code error;
+    return fs::is_regular_file(folder / kIdentityFileName, error) &&
+           fs::is_directory(folder / kManifestsFolderName, error);
+  };
+  const fs::path folder = path.parent_path();
+  return is_store(folder) || is_store(folder.parent_path());
 }
 
 // Null where there is nothing.
@@ -65,17 +77,21 @@ Status SyncFolder(const fs::path& folder) {
 }  // namespace
 
 Status CheckOutputFile(std::string_view option, const std::string& path, OutputKind kind,
-                       const std::string& store_folder) {
+                       const KeptPlaces& kept) {
   if (path.empty()) return Status::InvalidArgument(fmt::format("{} needs a file's name", option));
   if (path == "-") {
     return Status::InvalidArgument(
         fmt::format("{} names a file, and - is none: -o json writes to standard output", option));
   }
   const fs::path place = Resolved(path);
-  if (!store_folder.empty() && IsInside(place, store_folder)) {
+  for (const std::string& one : kept) {
+    if (one.empty() || !IsOrLiesIn(place, one)) continue;
+    return Status::InvalidArgument(fmt::format(
+        "{} {} is or lies in {}, which this command uses: name another place", option, path, one));
+  }
+  if (LiesInAStore(place)) {
     return Status::InvalidArgument(
-        fmt::format("{} {} lies inside the store, and has to be kept outside: name another place",
-                    option, path));
+        fmt::format("{} {} lies inside a store: name another place", option, path));
   }
   const fs::file_status there = StatusOf(place);
   const bool exists = fs::exists(there);

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "offload/status.h"
 
@@ -14,11 +15,15 @@ enum class OutputKind {
   kRegular,  // to be read again
 };
 
+// What no output may take the place of: files, and folders with all that is in them. Empty texts
+// count for nothing.
+using KeptPlaces = std::vector<std::string>;
+
 // Before the work: can a file be put at `path`? `option` is the one that named it. A usage error
-// for an empty name, "-", a folder, and a place inside `store_folder` (empty: there is none); not
-// found for a folder that isn't there; an I/O error where nothing may be written.
+// for an empty name, "-", a folder, a place that is or lies in one of `kept`, and one in any store;
+// not found for a folder that isn't there; an I/O error where nothing may be written.
 Status CheckOutputFile(std::string_view option, const std::string& path, OutputKind kind,
-                       const std::string& store_folder);
+                       const KeptPlaces& kept);
 
 // The old file or the new one, whole, also after a power cut. A symbolic link stays one: what it
 // points to is replaced. Written in place: devices and pipes, and a file in a folder that nothing

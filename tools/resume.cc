@@ -196,7 +196,12 @@ class ResumeJob {
     KVBED_ASSIGN_OR_RETURN(pool_, MakePool(manifest_.geometry, pool_options,
                                            manifest_.cached_tokens + options_.new_tokens));
     outcome_.report.pool_bytes = pool_->memory().size();
-    return Status::Ok();
+    if (!options_.save) return Status::Ok();
+    // The full blocks are in the store already.
+    const KvGeometry& geometry = manifest_.geometry;
+    const uint64_t blocks = geometry.BlocksFor(manifest_.cached_tokens + options_.new_tokens);
+    return CheckRoom(*store_, blocks - manifest_.cached_tokens / geometry.block_tokens,
+                     geometry.record_bytes());
   }
 
   Status RestoreSnapshot() {
@@ -315,7 +320,10 @@ class ResumeJob {
 };
 
 Result<int> Run(const ResumeCommandOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, options.store.spec));
+  KeptPlaces kept = FilesOfModel(options.model);
+  kept.push_back(options.ledger_file.value_or(""));
+  kept.push_back(PathOfSpec(options.store.spec));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, kept));
   KVBED_ASSIGN_OR_RETURN(const Outcome outcome, ResumeJob(options).Run());
   if (!outcome.refusal.empty()) {
     Complain(outcome.refusal);

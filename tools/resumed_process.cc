@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,6 +147,7 @@ Result<ResumedProcess> RunResumedProcess(std::vector<std::string> arguments,
   if (pid < 0) return StatusFromErrno(errno, "start a fresh process");
   if (pid == 0) {
     // Only async-signal-safe calls until exec.
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (to.get() == kChildFd) {
       ::fcntl(kChildFd, F_SETFD, 0);
     } else if (::dup2(to.get(), kChildFd) < 0) {

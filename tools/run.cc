@@ -13,7 +13,10 @@ namespace kvbed {
 namespace {
 
 Result<int> Run(const RunOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, options.store.spec));
+  KeptPlaces kept = FilesOfModel(options.model.model);
+  kept.push_back(options.prompt.prompt_file.value_or(""));
+  kept.push_back(PathOfSpec(options.store.spec));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, kept));
   KVBED_ASSIGN_OR_RETURN(const RunReport report, RunMainJob(options));
   Json json = RunJson(report);
   json["env"] = ReportEnvironmentJson(report);
@@ -43,7 +46,8 @@ void AddRunCommand(CommandLine& line) {
       "stale (an older tail), truncate, shift, or skip (copy nothing)",
       options.injection, ParseInjection);
   set.Text("--before-restore", "COMMAND",
-           "shell command between snapshot and restore, the store closed", options.before_restore);
+           "shell command between snapshot and restore, the store closed; prints to standard error",
+           options.before_restore);
   AddModelOptions(set, options.model);
   AddPromptOptions(set, options.prompt);
   AddSamplingOptions(set, options.sampling);

@@ -60,6 +60,10 @@ class MainJob {
                                                  decode_calls_));
     }
     StoreOptions store = options_.store;
+    if (store.spec.empty() && (!options_.name.empty() || options_.replace)) {
+      return Status::InvalidArgument(
+          "--name and --replace are about a snapshot that is kept: give --store too");
+    }
     if (store.spec.empty()) {
       KVBED_ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Create());
       temporary_.emplace(std::move(folder));
@@ -100,6 +104,9 @@ class MainJob {
     pool_ = std::move(work.pool);
     KVBED_RETURN_IF_ERROR(CheckStale(work.geometry));
     KVBED_RETURN_IF_ERROR(OpenForWriting());
+    const uint64_t stored_tokens = prompt_.ids.size() + snapshot_call_;
+    KVBED_RETURN_IF_ERROR(
+        CheckRoom(*store_, work.geometry.BlocksFor(stored_tokens), work.geometry.record_bytes()));
     KVBED_ASSIGN_OR_RETURN(LoadedModel model,
                            LoadModel(std::move(opened), options_.model, perturb));
     model_.emplace(std::move(model));
@@ -276,7 +283,7 @@ class MainJob {
   }
 
   Status RunCommand() const {
-    const int status = std::system(options_.before_restore.c_str());
+    const int status = std::system(("exec 1>&2\n" + options_.before_restore).c_str());
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status::Ok();
     return Status::IoError(
         fmt::format("--before-restore: the command failed: {}", options_.before_restore));

@@ -306,7 +306,8 @@ void WriteDrift(Page& page, const RunReport& report) {
         "", "          position {}: {} instead of {}{}", flip.position,
         ShowToken({flip.recomputed_id, drift.recomputed_texts[i]}),
         ShowToken({flip.cached_id, drift.cached_texts[i]}),
-        flip.top2_gap
+        flip.top2_gap == 0.0 ? ", which were equal"
+        : flip.top2_gap
             ? fmt::format(", which were {:.3g} apart ({:.3g} {} of {})", *flip.top2_gap, gap_steps,
                           gap_steps == 1 ? "step" : "steps", DTypeName(report.model.geometry.dtype))
             : "");

@@ -76,6 +76,12 @@ Result<Workload> PrepareWorkload(const ModelFiles& model, const WorkloadOptions&
                          ResolvePrompt(options.prompt, model, options.seed, token_bytes));
   const uint64_t tokens = workload.prompt.ids.size() + options.more_tokens;
   KVBED_RETURN_IF_ERROR(CheckMemoryFor(tokens, token_bytes, fmt::format("{} tokens", tokens)));
+  if (model.config.max_position != 0 && tokens > model.config.max_position) {
+    workload.prompt.warnings.push_back(
+        fmt::format("{} tokens are more than the model was made for ({}): the text gets worse, the "
+                    "bytes are as good",
+                    tokens, model.config.max_position));
+  }
   KVBED_ASSIGN_OR_RETURN(workload.pool, MakePool(workload.geometry, options.pool, tokens));
   return workload;
 }

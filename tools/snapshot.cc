@@ -51,10 +51,6 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
   if (!named.spec.snapshot.empty()) {
     return Status::InvalidArgument("--store names a snapshot: give --name NAME and no #NAME");
   }
-  if (options.ledger_file) {
-    KVBED_RETURN_IF_ERROR(
-        CheckOutputFile("--ledger", *options.ledger_file, OutputKind::kRegular, named.spec.path));
-  }
   KVBED_ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(options.model));
   const uint64_t decode_calls = options.new_tokens - 1;
   KVBED_ASSIGN_OR_RETURN(
@@ -65,6 +61,8 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
   KVBED_ASSIGN_OR_RETURN(const std::unique_ptr<BlockStore> store,
                          OpenNamed(named, StoreAccess::kCreate, work.geometry.record_bytes()));
   KVBED_RETURN_IF_ERROR(CheckNameIsFree(*store, options.store.spec, options.name, options.replace));
+  KVBED_RETURN_IF_ERROR(CheckRoom(*store, work.geometry.BlocksFor(prompt.ids.size() + decode_calls),
+                                  work.geometry.record_bytes()));
   KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(std::move(opened), options.model));
   report.load_ns = model.load_ns;
   report.warnings = model.files.warnings;
@@ -98,7 +96,12 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
     KVBED_RETURN_IF_ERROR(decoding.Decode(options.expect, "expect"));
     ledger.steps = decoding.trace().StepsFrom(options.new_tokens);
     ledger.kv_at_end = DigestKv(decoding.sequence());
-    KVBED_RETURN_IF_ERROR(ReplaceFile(*options.ledger_file, EncodeLedger(ledger)));
+    if (Status written = ReplaceFile(*options.ledger_file, EncodeLedger(ledger)); !written.ok()) {
+      return written.WithContext(
+          fmt::format("snapshot {} is committed, but its ledger isn't written (take it again with "
+                      "--replace)",
+                      options.name));
+    }
   }
   report.prefill_ns = decoding.prefill_ns();
   report.decode_ns = decoding.decode_ns();
@@ -108,7 +111,15 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
 }
 
 Result<int> Run(const SnapshotCommandOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, options.store.spec));
+  KeptPlaces kept = FilesOfModel(options.model.model);
+  kept.push_back(options.prompt.prompt_file.value_or(""));
+  kept.push_back(PathOfSpec(options.store.spec));
+  if (options.ledger_file) {
+    KVBED_RETURN_IF_ERROR(
+        CheckOutputFile("--ledger", *options.ledger_file, OutputKind::kRegular, kept));
+    kept.push_back(*options.ledger_file);
+  }
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, kept));
   KVBED_ASSIGN_OR_RETURN(const RunReport report, Snapshot(options));
   Json json = RunJson(report);
   json["env"] = ReportEnvironmentJson(report);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tools/exit_code.h"
+#include "tools/wording.h"
 
 namespace kvbed {
 
@@ -74,9 +75,22 @@ void WarnOfUnreadable(BlockStore& store, std::vector<std::string>& warnings) {
   for (const ManifestSummary& one : *snapshots) {
     if (one.status.ok()) continue;
     warnings.push_back(fmt::format(
-        "snapshot {} can't be read ({}), so that the store frees no place that it may use",
+        "snapshot {} can't be read ({}): while it is there, no place in the store is used again",
         one.name, one.status.message()));
   }
+}
+
+Status CheckRoom(const BlockStore& store, uint64_t records, uint64_t record_bytes) {
+  const StoreInfo info = store.info();
+  const bool limited = info.kind != StoreKindName(StoreKind::kMemory) || info.capacity_bytes != 0;
+  if (!limited || records <= info.free_bytes / record_bytes) return Status::Ok();
+  return Status::OutOfSpace(fmt::format(
+      "{} of {} bytes are to be written, and {} has room for {} bytes (5 % of its filesystem, at "
+      "most 1 GiB, are kept free; capacity= overrides that): remove snapshots, take fewer tokens "
+      "or "
+      "another place",
+      Count(records, "record", "records"), Thousands(record_bytes), info.spec,
+      Thousands(info.free_bytes)));
 }
 
 Result<Manifest> ReadSnapshot(BlockStore& store, const std::string& name) {

@@ -45,6 +45,9 @@ Status CheckNameIsFree(BlockStore& store, const std::string& spec, const std::st
 // name is used again, so that the store only grows.
 void WarnOfUnreadable(BlockStore& store, std::vector<std::string>& warnings);
 
+// Before any work: out of space when the store has no room for so many new records.
+Status CheckRoom(const BlockStore& store, uint64_t records, uint64_t record_bytes);
+
 // Not found names the snapshots that there are.
 Result<Manifest> ReadSnapshot(BlockStore& store, const std::string& name);
 

@@ -29,7 +29,8 @@ struct OpenedStore {
 };
 
 Result<OpenedStore> Open(const StoreCommandOptions& options, StoreAccess access) {
-  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, options.store.spec));
+  KVBED_RETURN_IF_ERROR(
+      CheckOutput(options.output, TableFormats::kRefused, {PathOfSpec(options.store.spec)}));
   OpenedStore opened;
   opened.json = MakeResult({"kvbed-store/1", CommandLineOfThisProcess(), 0, UnixNs()});
   KVBED_ASSIGN_OR_RETURN(opened.named, NameStore(options.store));
@@ -88,6 +89,7 @@ Result<SnapshotsFound> FindSnapshots(OpenedStore& opened) {
     ++found.unreadable;
     found.unreadable_text +=
         fmt::format("{:<24} unreadable: {}\n", one.name, Printable(one.status.message()));
+    AddFailure(opened.json, one.name + " is unreadable: " + one.status.message());
     if (found.exit_code == kExitOk) found.exit_code = ExitCodeForSnapshot(one.status);
   }
   return found;
@@ -228,6 +230,7 @@ Result<int> Remove(const StoreCommandOptions& options) {
   KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kWrite));
   const std::string& name = named.spec.snapshot;
   const uint64_t records_before = opened.store->info().records;
+  const auto manifest = opened.store->ReadManifest(name);
   if (Status removed = opened.store->RemoveManifest(name);
       removed.code() == StatusCode::kNotFound) {
     return ReadSnapshot(*opened.store, name).status();
@@ -238,9 +241,13 @@ Result<int> Remove(const StoreCommandOptions& options) {
   const StoreInfo info = opened.store->info();
   opened.json["removed"] = name;
   opened.json["snapshots"] = Json::array();
-  const std::string text = fmt::format("removed {}: {} freed, {} kept for other snapshots\n", name,
-                                       Count(records_before - info.records, "record", "records"),
-                                       Thousands(info.records));
+  std::string text = fmt::format("removed {}: {} freed, {} left\n", name,
+                                 Count(records_before - info.records, "record", "records"),
+                                 Thousands(info.records));
+  if (!manifest.ok()) {
+    text +=
+        fmt::format("its manifest could not be read: {}\n", Printable(manifest.status().message()));
+  }
   KVBED_RETURN_IF_ERROR(EmitResult(options.output, text, opened.json));
   return kExitOk;
 }
@@ -271,7 +278,8 @@ void AddStoreCommands(CommandLine& line) {
   AddOne(line, "ls", "list the snapshots", "ls slab:/data/kv", List);
   AddOne(line, "info", "what is in effect and how much is in it; with #NAME, one snapshot",
          "info 'slab:/data/kv#s1'", Info);
-  AddOne(line, "rm", "remove the snapshot #NAME; records that others name stay",
+  AddOne(line, "rm",
+         "remove the snapshot #NAME; its places are used again, the store's files keep their size",
          "rm 'slab:/data/kv#s1'", Remove);
 }
 

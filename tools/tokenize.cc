@@ -27,7 +27,9 @@ struct TokenizeOptions {
 };
 
 Result<int> Run(const TokenizeOptions& options) {
-  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, ""));
+  KeptPlaces kept = FilesOfModel(options.model);
+  kept.push_back(options.prompt.prompt_file.value_or(""));
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kRefused, kept));
   const ResultHeader header{"kvbed-tokenize/1", CommandLineOfThisProcess(), 0, UnixNs()};
   KVBED_ASSIGN_OR_RETURN(const ModelFiles model, OpenModel(options.model));
   if (!model.tokenizer) {

@@ -107,6 +107,14 @@ TEST_F(StoreFolderTest, AStoreWhoseNameFileIsLostIsNotTakenForAnEmptyFolder) {
   EXPECT_TRUE(fs::exists(path_ + "/manifests/s.manifest"));
 }
 
+TEST_F(StoreFolderTest, AStoreWithoutItsManifestsSaysSo) {
+  ASSERT_OK(Outcome(StoreAccess::kCreate));
+  fs::remove(path_ + "/manifests");
+  for (const StoreAccess access : {StoreAccess::kRead, StoreAccess::kWrite, StoreAccess::kCreate}) {
+    EXPECT_TRUE(FailsWith(Outcome(access), StatusCode::kCorruption, "lost its manifests folder"));
+  }
+}
+
 TEST_F(StoreFolderTest, AStoreOfAnotherKindSaysWhatToWrite) {
   ASSERT_OK(StatusOf(Open(StoreAccess::kCreate, "rocksdb")));
   EXPECT_TRUE(

@@ -52,6 +52,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{{"store", "rm", "memory:#x"}, 2, "memory:"},
         Mistake{{"doctor", "/no/such/folder"}, 4, "/no/such/folder"},
         Mistake{{"doctor", "/etc/passwd"}, 4, "no directory"}, Mistake{{"doctor", ""}, 2, "empty"},
+        Mistake{{"doctor", "/proc"}, 4, "/proc"},
+        Mistake{{"run", "-m", "toy:8m", "--name", "x"}, 2, "--store"},
+        Mistake{{"bench", "--shape", "/dev/zero", "--store", "memory:"}, 4, "no regular file"},
         Mistake{{"run", "-m", "toy:8m", "--json", ""}, 2, "--json needs a file's name"},
         Mistake{{"run", "-m", "toy:8m", "--json", "-"}, 2, "-o json"},
         Mistake{{"run", "-m", "toy:8m", "--json", "/no/such/f.json"}, 4, "make it first"},
@@ -115,6 +118,31 @@ TEST(Version, NamesLibraries) {
   for (const char* name : {"kvbed", "liburing", "xxHash", "libtorch"}) {
     EXPECT_NE(run.out.find(name), std::string::npos) << name;
   }
+}
+
+TEST(Outputs, NeverTakeThePlaceOfWhatTheCommandUses) {
+  const TempDir folder;
+  const std::string prompt = folder / "p.txt";
+  std::ofstream(prompt) << "the rain";
+  const std::string model = KVBED_GOLDEN_DIR "/model/gqa_8_2";
+  for (const std::string& place :
+       {prompt, model + "/config.json", model + "/tokenizer.json", model + "/model.safetensors"}) {
+    const CommandRun run = RunKvbed({"tokenize", "-m", model, "-f", prompt, "--json", place});
+    EXPECT_EQ(run.exit_code, 2) << place;
+    EXPECT_NE(run.err.find("which this command uses"), std::string::npos) << run.err;
+  }
+  const CommandRun twice =
+      RunKvbed({"snapshot", "-m", "toy:8m", "--store", "slab:" + (folder / "kv"), "--name", "s",
+                "--ledger", folder / "x.json", "--json", folder / "x.json"});
+  EXPECT_EQ(twice.exit_code, 2);
+}
+
+TEST(Room, IsLookedForBeforeTheWork) {
+  const TempDir folder;
+  const CommandRun run = RunKvbed({"run", "-m", "toy:8m", "-c", "100", "--store",
+                                   "slab:" + (folder / "kv"), "--capacity", "100k"});
+  EXPECT_EQ(run.exit_code, 4);
+  EXPECT_NE(run.err.find("has room for"), std::string::npos) << run.err;
 }
 
 TEST(Install, TheInstalledCommandRuns) {

@@ -258,6 +258,15 @@ TEST(Interrupted, EndsByTheSignalAndLeavesTheStoreConsistent) {
             0);
 }
 
+TEST(FileSizeLimit, IsAnErrorAndLeavesNoTemporaryFolder) {
+  const CommandRun run = RunShell(
+      "ls -d /var/tmp/kvbed-* 2>/dev/null | sort >before; (ulimit -f 100; KVBED run -m "
+      "toy:8m -n 2 -c 40); code=$?; ls -d /var/tmp/kvbed-* 2>/dev/null | sort | diff "
+      "before - >&2; rm before; exit $code");
+  EXPECT_EQ(run.exit_code, 4) << run.err;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+}
+
 TEST(ProgressBar, IsThereOnATerminalAndNowhereElse) {
   const std::string job = "KVBED generate -m toy:8m -c 200 -n 60";
   const CommandRun terminal = RunShell("script -qec \"" + job + "\" /dev/null </dev/null");

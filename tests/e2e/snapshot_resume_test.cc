@@ -224,6 +224,9 @@ TEST_F(Manifests, ADamagedOneIsAFailedCheckAndIsListed) {
     const CommandRun run = RunKvbed({"store", command, Store()});
     EXPECT_EQ(run.exit_code, 1) << command;
     EXPECT_NE(run.out.find("unreadable"), std::string::npos) << run.out;
+    const auto json = RunKvbed({"store", command, Store(), "-o", "json"}).Json();
+    EXPECT_EQ(json.at("status"), "failed");
+    EXPECT_EQ(json.at("reasons").size(), 1);
   }
   EXPECT_EQ(RunKvbed({"store", "info", Store("s2")}).exit_code, 1);
   const CommandRun third = Snapshot("s3");

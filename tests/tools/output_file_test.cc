@@ -28,7 +28,7 @@ class OutputFileTest : public testing::Test {
         std::distance(fs::directory_iterator(dir_.path()), fs::directory_iterator()));
   }
   Status Check(const std::string& path, OutputKind kind = OutputKind::kAny) const {
-    return CheckOutputFile("--json", path, kind, dir_ / "store");
+    return CheckOutputFile("--json", path, kind, {"", dir_ / "store"});
   }
 
   TempDir dir_;
@@ -48,10 +48,27 @@ TEST_F(OutputFileTest, NothingIsWrittenIntoTheStore) {
   fs::create_directories(dir_ / "store/manifests");
   fs::create_directory_symlink(dir_ / "store", dir_ / "link");
   for (const char* inside : {"store/STORE", "store/manifests/x", "store/../store/x", "link/x"}) {
-    EXPECT_TRUE(FailsWith(Check(dir_ / inside), StatusCode::kInvalidArgument, "inside the store"))
+    EXPECT_TRUE(FailsWith(Check(dir_ / inside), StatusCode::kInvalidArgument, "is or lies in"))
         << inside;
   }
   EXPECT_OK(Check(dir_ / "store.json"));
+}
+
+TEST_F(OutputFileTest, NothingThatTheCommandUsesAndNoOtherStoreIsReplaced) {
+  std::ofstream(dir_ / "model.gguf") << "weights";
+  fs::create_symlink("model.gguf", dir_ / "alias");
+  for (const char* name : {"model.gguf", "alias"}) {
+    EXPECT_TRUE(
+        FailsWith(CheckOutputFile("--json", dir_ / name, OutputKind::kAny, {dir_ / "model.gguf"}),
+                  StatusCode::kInvalidArgument, "which this command uses"));
+  }
+  fs::create_directories(dir_ / "other/manifests");
+  std::ofstream(dir_ / "other/STORE") << "x";
+  for (const char* name : {"other/STORE", "other/new.json", "other/manifests/s.manifest"}) {
+    EXPECT_TRUE(FailsWith(CheckOutputFile("--json", dir_ / name, OutputKind::kAny, {}),
+                          StatusCode::kInvalidArgument, "inside a store"))
+        << name;
+  }
 }
 
 TEST_F(OutputFileTest, DevicesAreForResultsThatNobodyReadsAgain) {

@@ -154,12 +154,13 @@ Result<BenchRow> RunCell(const BenchCell& cell) {
 }
 
 Result<int> Run(const BenchOptions& options) {
-  for (const std::string& spec : options.stores) {
-    KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kTaken, spec));
-    if (!options.out_file) continue;
-    KVBED_RETURN_IF_ERROR(
-        CheckOutputFile("--out", *options.out_file, OutputKind::kAny, PathOfSpec(spec)));
+  KeptPlaces kept = options.shapes;
+  for (const std::string& spec : options.stores) kept.push_back(PathOfSpec(spec));
+  if (options.out_file) {
+    KVBED_RETURN_IF_ERROR(CheckOutputFile("--out", *options.out_file, OutputKind::kAny, kept));
+    kept.push_back(*options.out_file);
   }
+  KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kTaken, kept));
   KVBED_ASSIGN_OR_RETURN(const std::vector<BenchCell> cells, Cells(options));
   RowWriter writer(options);
   bool failed_check = false, failed_io = false, unpublishable = false;

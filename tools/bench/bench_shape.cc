@@ -81,8 +81,18 @@ Result<BenchShape> FindBenchShape(const std::string& name_or_path) {
   }
   std::string file = name_or_path;
   if (std::filesystem::is_directory(file)) file += "/config.json";
+  constexpr uint64_t kConfigBytesMax = uint64_t{1} << 20;
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) {
+    return Status::NotFound(fmt::format("--shape: there is no {}", file));
+  }
+  if (!std::filesystem::is_regular_file(file, error) ||
+      std::filesystem::file_size(file, error) > kConfigBytesMax) {
+    return Status::IoError(
+        fmt::format("--shape: {} is no config.json: no regular file, or above 1 MiB", file));
+  }
   const auto text = ReadSystemFile(file);
-  if (!text) return Status::NotFound(fmt::format("--shape: can't read {}", file));
+  if (!text) return Status::IoError(fmt::format("--shape: can't read {}", file));
   auto config = ParseHfConfig(*text);
   if (!config.ok()) return config.status().WithContext(file);
   return BenchShape{name_or_path, std::move(*config)};

@@ -26,8 +26,10 @@ inline Status StatusFromTorchException(std::string_view what) {
   } catch (const c10::Error& error) {
     const std::string line = FirstLine(error.what_without_backtrace());
     // c10/core/impl/alloc_cpu.cpp has no type of its own for it.
-    if (line.find("DefaultCPUAllocator") != std::string::npos) {
-      return Status::OutOfSpace(context + line);
+    if (line.find("DefaultCPUAllocator") != std::string::npos ||
+        line.find("alloc_cpu") != std::string::npos) {
+      return Status::OutOfSpace(context +
+                                "out of memory: use a shorter context or a smaller model");
     }
     return Status::NotSupported(context + "torch: " + line);
   } catch (const std::bad_alloc&) {
