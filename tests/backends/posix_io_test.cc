@@ -1,8 +1,10 @@
 // Files and folders of this machine, and what is known about direct I/O on them.
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "backends/direct_io.h"
@@ -93,10 +95,18 @@ TEST_F(PosixIoTest, PreallocateGrowsWithZeroesAndNeverShrinks) {
   EXPECT_EQ(io_->FileSize(file).value(), uint64_t{1} << 20);
 }
 
+// A limit of this process, since ext4 would first take all that the disk has.
 TEST_F(PosixIoTest, PreallocateMoreThanThereIsLeavesTheLength) {
   const File file = Create("f", "abc");
-  EXPECT_TRUE(
-      FailsWith(io_->Preallocate(file, uint64_t{1} << 43), StatusCode::kOutOfSpace, file.path()));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto previous = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{1 << 20, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const Status status = io_->Preallocate(file, 2 << 20);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, previous);
+  EXPECT_TRUE(FailsWith(status, StatusCode::kOutOfSpace, file.path()));
   EXPECT_EQ(io_->FileSize(file).value(), 3u);
 }
 
