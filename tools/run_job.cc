@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <utility>
 
 #include "offload/clock.h"
@@ -15,6 +14,7 @@
 #include "tools/interrupt.h"
 #include "tools/restore_json.h"
 #include "tools/resumed_process.h"
+#include "tools/snapshot_damage.h"
 #include "tools/take_snapshot.h"
 
 namespace kvbed {
@@ -22,8 +22,6 @@ namespace {
 
 // Logits are kept whole up to this; beyond, differing steps are told by their digests alone.
 constexpr uint64_t kKeptLogitsBytesMax = uint64_t{512} << 20;
-
-constexpr const char* kOlderSnapshotName = "kvbed-inject-older-state";
 
 // One run. The steps are called in the order in which they stand here.
 class MainJob {
@@ -153,18 +151,7 @@ class MainJob {
       }
     }
     KVBED_RETURN_IF_ERROR(CheckNameIsFree(*store_, options_.store.spec, name_, options_.replace));
-    return CheckTruncate();
-  }
-
-  // A cut file takes all records with it that lie behind.
-  Status CheckTruncate() {
-    if (options_.injection != Injection::kTruncate) return Status::Ok();
-    KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store_->ListManifests());
-    if (snapshots.empty()) return Status::Ok();
-    return Status::InvalidArgument(
-        fmt::format("--inject truncate cuts the store's file, and {} has snapshots that would lose "
-                    "records: give no --store, or one of its own",
-                    options_.store.spec));
+    return CheckInjection(*store_, options_.injection, options_.store.spec);
   }
 
   Status RunAndDamage() {
@@ -228,7 +215,10 @@ class MainJob {
   Status DropAndDamage() {
     pool_->PoisonAll();
     KVBED_CHECK(pool_->free_records() == pool_->records());
-    KVBED_RETURN_IF_ERROR(Damage());
+    if (options_.injection != Injection::kNone) {
+      KVBED_ASSIGN_OR_RETURN(report_.injected, DamageSnapshot(*store_, name_, options_.injection,
+                                                              options_.sampling.seed));
+    }
     const bool memory = store_name_.spec.kind == StoreKind::kMemory;
     // A file store is closed, so that the restore has nothing but its files to go by.
     if (!memory) store_.reset();
@@ -238,48 +228,6 @@ class MainJob {
           store_, OpenNamed(store_name_, StoreAccess::kRead, pool_->geometry().record_bytes()));
     }
     return Status::Ok();
-  }
-
-  Status Damage() {
-    if (options_.injection == Injection::kNone) return Status::Ok();
-    KVBED_ASSIGN_OR_RETURN(const Manifest manifest, store_->ReadManifest(name_));
-    std::vector<RecordLocation> locations;
-    InjectionTarget target;
-    target.seed = options_.sampling.seed;
-    if (options_.injection == Injection::kSkip) {
-      locations.resize(manifest.blocks.size());
-    } else {
-      for (const ManifestBlock& block : manifest.blocks) {
-        KVBED_ASSIGN_OR_RETURN(RecordLocation location, store_->Locate(block.id, block.place));
-        locations.push_back(std::move(location));
-      }
-    }
-    if (options_.injection == Injection::kStale) {
-      KVBED_ASSIGN_OR_RETURN(const Manifest older, store_->ReadManifest(kOlderSnapshotName));
-      KVBED_ASSIGN_OR_RETURN(target.older_tail,
-                             store_->Locate(older.blocks.back().id, older.blocks.back().place));
-    }
-    target.blocks = locations;
-    target.flip = ChooseFlip(manifest);
-    KVBED_ASSIGN_OR_RETURN(report_.injected, InjectDamage(options_.injection, target));
-    if (options_.injection == Injection::kStale) return store_->RemoveManifest(kOlderSnapshotName);
-    return Status::Ok();
-  }
-
-  // An element of K or V of a cached token.
-  FlipTarget ChooseFlip(const Manifest& manifest) const {
-    std::mt19937_64 random(options_.sampling.seed);
-    const auto below = [&](uint64_t count) { return static_cast<uint32_t>(random() % count); };
-    const KvGeometry& geometry = manifest.geometry;
-    FlipTarget flip;
-    flip.block = below(manifest.blocks.size());
-    flip.byte =
-        kPageBytes + geometry.ElementOffset(
-                         {below(geometry.layers), below(2) == 0 ? KvPart::kK : KvPart::kV,
-                          below(geometry.kv_heads), below(manifest.blocks[flip.block].tokens_used),
-                          below(geometry.head_dim)});
-    flip.bit = below(8);
-    return flip;
   }
 
   Status RunCommand() const {
