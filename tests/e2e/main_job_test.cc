@@ -247,7 +247,8 @@ TEST(Interrupted, EndsByTheSignalAndLeavesTheStoreConsistent) {
             0);
   for (const auto& [signal, code] : {std::pair{"INT", 130}, {"TERM", 143}, {"HUP", 129}}) {
     const CommandRun run =
-        RunShell(fmt::format("timeout --preserve-status -s {} 2 KVBED run -m toy:8m -n 100000 "
+        RunShell(fmt::format("env --default-signal=INT,TERM,HUP timeout --preserve-status -k 60 -s "
+                             "{} 2 KVBED run -m toy:8m -n 100000 "
                              "--pool-bytes 1GB --store '{}' --name other",
                              signal, store));
     EXPECT_EQ(run.exit_code, code) << run.err;
