@@ -54,8 +54,7 @@ Status CheckPlace(Io& io, const std::string& path, StoreAccess access) {
   if (!foreign.empty() && LooksLikeAStore(*entries)) {
     return Status::Corruption(
         fmt::format("the store in {} has lost its {} file, while {} is there: put the file back "
-                    "from a copy, or "
-                    "name another folder",
+                    "from a copy, or name another folder",
                     path, kIdentityFileName, foreign));
   }
   if (!foreign.empty()) {

@@ -19,6 +19,7 @@
 #include "tools/bench/statistics.h"
 #include "tools/bench/synthetic_kv.h"
 #include "tools/bench/workplace.h"
+#include "tools/block_device.h"
 #include "tools/device_counters.h"
 #include "tools/interrupt.h"
 #include "tools/memory_room.h"
@@ -449,16 +450,6 @@ Measurement CellRun::Finish() {
   return std::move(result_);
 }
 
-// Where a folder will be made, the one that is there already.
-Result<uint64_t> FreeBytesNear(const std::string& folder) {
-  std::filesystem::path place = std::filesystem::absolute(folder);
-  std::error_code error;
-  while (!std::filesystem::exists(place, error) && place.has_relative_path()) {
-    place = place.parent_path();
-  }
-  return AvailableBytes(place.string());
-}
-
 }  // namespace
 
 Status CheckCellFits(const BenchCell& cell) {
@@ -470,7 +461,7 @@ Status CheckCellFits(const BenchCell& cell) {
                      fmt::format("{} tokens of {}", cell.ctx_tokens, cell.shape.name)));
   if (!has_files) return Status::Ok();
   // The snapshot, the ceilings' file, and the store or the file of the first write.
-  const auto free_bytes = FreeBytesNear(cell.store.spec.path);
+  const auto free_bytes = AvailableBytes(NearestExisting(cell.store.spec.path));
   if (!free_bytes.ok() || *free_bytes / 3 >= need_bytes) return Status::Ok();
   return Status::OutOfSpace(fmt::format(
       "{} tokens of {} need 3 times {:.1f} GiB for snapshot, ceilings and first write, and {:.1f} "
