@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "offload/fault_plan.h"
+
 namespace kvbed {
 namespace {
 
@@ -77,6 +79,8 @@ Status WriteBackOutside(const std::vector<Range>& kept, int fd, uint64_t offset,
 
 // The file of a name that a power cut brings back, with the bytes that `removed` has by then.
 Status BringBack(const HeldFile& removed, const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   HeldFile copy(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!copy.is_open()) return StatusFromErrno(errno, fmt::format("bring back {}", path));
   KVBED_ASSIGN_OR_RETURN(const struct stat info, StatOf(removed.fd(), path));
