@@ -1,5 +1,5 @@
-// What a store's handle remembers of a failed sync: nothing later may succeed, since what the kernel
-// dropped doesn't come back. Not thread-safe; its owner locks.
+// What a store's handle remembers of a failed sync: nothing later may succeed, since what the
+// kernel dropped doesn't come back. Not thread-safe; its owner locks.
 #pragma once
 
 #include <string>

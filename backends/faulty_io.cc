@@ -79,6 +79,11 @@ class FaultyIo final : public Io {
                 [&] { return base_->MakeDirectories(path); });
   }
 
+  Status RemoveDirectory(const std::string& path) override {
+    return Play(FaultTarget::kAny, "rmdir " + NameOf(path), "rmdir " + path,
+                [&] { return base_->RemoveDirectory(path); });
+  }
+
   Status SyncDirectory(const std::string& path) override {
     const Status status =
         Play(FaultTarget::kSync, "sync_dir " + NameOf(path), "fsync directory " + path,

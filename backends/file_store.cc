@@ -264,10 +264,9 @@ Status FileStore::StartPut(FileTransfer& transfer) {
 Status FileStore::OpenTemporary(FileTransfer& transfer) {
   transfer.temporary = TemporaryPath(PathOf(transfer.request->id));
   for (int tries = 1;; ++tries) {
-    auto file = io_->Open(transfer.temporary, {.write = true,
-                                               .create = true,
-                                               .exclusive = true,
-                                               .direct = direct_.direct});
+    auto file =
+        io_->Open(transfer.temporary,
+                  {.write = true, .create = true, .exclusive = true, .direct = direct_.direct});
     if (file.ok()) {
       transfer.file = std::move(*file);
       return Status::Ok();
@@ -438,10 +437,9 @@ void FileStore::LandGet(FileTransfer& transfer) {
   if (request.status.code() != StatusCode::kNotFound) return;
   // The queue met the end of the file.
   request.short_bytes = transfer.io.done_bytes;
-  request.status =
-      Status::Corruption(fmt::format("{} ends within the record: {} of {} bytes",
-                                     transfer.file.path(), transfer.io.done_bytes,
-                                     request.record.size()));
+  request.status = Status::Corruption(fmt::format("{} ends within the record: {} of {} bytes",
+                                                  transfer.file.path(), transfer.io.done_bytes,
+                                                  request.record.size()));
 }
 
 Status FileStore::DoFlush() {
@@ -553,9 +551,11 @@ Status FileStore::Publish(Manifest& manifest, RenameMode mode) {
       RemoveFiles(freed);
     }
   }
-  if (change.status.code() == StatusCode::kInvalidArgument) {
-    KVBED_RETURN_IF_ERROR(CheckNameIsFree(manifest.name));
-  }
+  if (change.status.code() != StatusCode::kInvalidArgument) return change.status;
+  // Another process took the name meanwhile.
+  KVBED_RETURN_IF_ERROR(Reload());
+  const Lock lock(mutex_);
+  KVBED_RETURN_IF_ERROR(snapshots_.CheckName(manifest.name, CommitMode::kNew));
   return change.status;
 }
 
@@ -690,7 +690,8 @@ std::string DurabilityOf(SyncMode sync) {
   switch (sync) {
     case SyncMode::kNone: return "nothing (sync=none); " + manifest;
     case SyncMode::kBlock:
-      return "fdatasync and rename of each file and fsync of its folder before the put completes; " +
+      return "fdatasync and rename of each file and fsync of its folder before the put "
+             "completes; " +
              manifest;
     case SyncMode::kFull:
     case SyncMode::kCommit: break;
@@ -701,8 +702,9 @@ std::string DurabilityOf(SyncMode sync) {
 std::string DesignOf(const DirectSupport& direct, SyncMode sync) {
   std::string text = "a file for each block";
   if (!direct.direct && sync == SyncMode::kNone) {
-    return text + ", through the page cache and never synced, as many serving stacks do: a read "
-                  "may come from memory, and a power cut may take what was committed";
+    return text +
+           ", through the page cache and never synced, as many serving stacks do: a read "
+           "may come from memory, and a power cut may take what was committed";
   }
   text += direct.direct ? ", direct I/O" : ", through the page cache";
   switch (sync) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -51,6 +52,12 @@ File& File::operator=(File&& other) noexcept {
 
 File::~File() {
   if (fd_ >= 0) ::close(fd_);
+}
+
+void IoQueueInfo::TakeOver(const IoQueueInfo& newer) {
+  const uint32_t achieved = std::max(iodepth_achieved, newer.iodepth_achieved);
+  *this = newer;
+  iodepth_achieved = achieved;
 }
 
 Status MoveAlone(IoQueue& queue, IoRequest& request) {

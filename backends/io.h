@@ -109,6 +109,9 @@ struct IoQueueInfo {
   std::string registered_buffers_reason;  // e.g. the memlock limit, when not
   std::string registered_files_reason;    // likewise
   std::vector<std::string> ring_flags;    // e.g. "SINGLE_ISSUER", "DEFER_TASKRUN"
+
+  // Becomes a newer queue's, and keeps the higher iodepth_achieved.
+  void TakeOver(const IoQueueInfo& newer);
 };
 
 // Moves batches of bytes. Belongs to the thread that opened it (asserted). It is the only code that
@@ -170,6 +173,7 @@ class Io {
   virtual Status Unlink(const std::string& path) = 0;
   // Parents too, mode 0700. New ones are durable on return.
   virtual Status MakeDirectories(const std::string& path) = 0;
+  virtual Status RemoveDirectory(const std::string& path) = 0;  // an empty one
   virtual Status SyncDirectory(const std::string& path) = 0;
   virtual Result<std::vector<DirectoryEntry>> List(const std::string& path) = 0;  // by name
 

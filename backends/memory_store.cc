@@ -188,6 +188,7 @@ StoreInfo MemoryStore::DoInfo() const {
   StoreInfo info;
   info.spec = options_.spec;
   info.kind = "memory";
+  info.design = "copies in memory";
   info.uuid = uuid_;
   info.ioengine = "none";
   info.direct_reason = "memory";

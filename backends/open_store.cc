@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "backends/file_store.h"
 #include "backends/memory_store.h"
 #include "backends/slab_store.h"
 
@@ -25,12 +26,18 @@ Result<std::unique_ptr<BlockStore>> OpenStore(const StoreSpec& spec,
 Result<std::unique_ptr<BlockStore>> OpenStoreOver(std::unique_ptr<Io> io, const StoreSpec& spec,
                                                   const StoreOpenOptions& options) {
   const StoreSettings settings = EffectiveSettings(spec, options.defaults);
+  KVBED_RETURN_IF_ERROR(CheckSettings(spec.kind, settings));
   switch (spec.kind) {
     case StoreKind::kSlab:
       return OpenSlabStore(std::move(io), {.path = spec.path,
                                            .access = options.access,
                                            .settings = settings,
                                            .record_bytes_hint = options.record_bytes_hint,
+                                           .spec = SpecText(spec)});
+    case StoreKind::kFiles:
+      return OpenFileStore(std::move(io), {.path = spec.path,
+                                           .access = options.access,
+                                           .settings = settings,
                                            .spec = SpecText(spec)});
     case StoreKind::kMemory:
       return MakeMemoryStore({.capacity_bytes = settings.capacity_bytes,

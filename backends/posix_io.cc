@@ -164,6 +164,10 @@ class PosixIo final : public Io {
     return Status::Ok();
   }
 
+  Status RemoveDirectory(const std::string& path) override {
+    return ::rmdir(path.c_str()) == 0 ? Status::Ok() : StatusFromErrno(errno, "rmdir " + path);
+  }
+
   Status SyncDirectory(const std::string& path) override {
     const int fd =
         Uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });

@@ -31,6 +31,7 @@ void RecordIndex::Insert(const RecordId& id, uint64_t place, const Digest128& di
   entry->second = {
       .place = place, .digest = digest, .record_bytes = record_bytes, .put_number = ++puts_};
   unflushed_.push_back({id, puts_});
+  total_bytes_ += record_bytes;
 }
 
 Status RecordIndex::AddManifest(const Manifest& manifest) {
@@ -46,15 +47,30 @@ Status RecordIndex::AddManifest(const Manifest& manifest) {
     }
   }
   for (const ManifestBlock& block : manifest.blocks) {
-    IndexEntry& entry = entries_
-                            .try_emplace(block.id, IndexEntry{.place = block.place,
-                                                              .digest = block.digest,
-                                                              .record_bytes = record_bytes,
-                                                              .durable = true})
-                            .first->second;
-    AddReference(entry);
+    const auto [entry, inserted] =
+        entries_.try_emplace(block.id, IndexEntry{.place = block.place,
+                                                  .digest = block.digest,
+                                                  .record_bytes = record_bytes,
+                                                  .durable = true});
+    if (inserted) total_bytes_ += record_bytes;
+    AddReference(entry->second);
   }
   return Status::Ok();
+}
+
+void RecordIndex::TakeUncommitted(RecordIndex& from) {
+  unflushed_ = std::move(from.unflushed_);
+  puts_ = from.puts_;
+  removed_ = std::move(from.removed_);
+  for (const auto& [id, entry] : from.entries_) {
+    if (entries_.contains(id)) continue;
+    if (entry.manifests > 0) {
+      RememberRemoval(id);
+      continue;
+    }
+    entries_.emplace(id, entry);
+    total_bytes_ += entry.record_bytes;
+  }
 }
 
 Status RecordIndex::Reference(Manifest& manifest) {
@@ -168,7 +184,12 @@ bool RecordIndex::DropReference(IndexEntry& entry) {
 void RecordIndex::Erase(const RecordId& id, std::vector<FreedRecord>& freed) {
   const auto found = entries_.find(id);
   freed.push_back({id, found->second.place, found->second.record_bytes});
+  total_bytes_ -= found->second.record_bytes;
   entries_.erase(found);
+  RememberRemoval(id);
+}
+
+void RecordIndex::RememberRemoval(const RecordId& id) {
   if (removed_.size() >= kRememberedRemovalsMax) removed_.clear();
   removed_.insert(RecordIdHash()(id));
 }

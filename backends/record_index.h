@@ -48,6 +48,10 @@ class RecordIndex {
   // about a record; then nothing is added.
   Status AddManifest(const Manifest& manifest);
 
+  // For an index built anew from manifests, to take the place of `from`: what was put and isn't
+  // committed moves over, and what was committed and isn't any more counts as removed.
+  void TakeUncommitted(RecordIndex& from);
+
   // For a commit: counts the manifest's records as named and sets the blocks' places. Not found
   // when one is missing; invalid argument when one has other bytes or isn't durable yet. Then
   // nothing is counted.
@@ -75,6 +79,7 @@ class RecordIndex {
   std::vector<StoredRecord> ListCommitted() const;
   uint64_t committed_records() const { return committed_records_; }
   uint64_t committed_bytes() const { return committed_bytes_; }
+  uint64_t uncommitted_bytes() const { return total_bytes_ - committed_bytes_; }
   // The size of every committed record; 0 when there is none or they differ.
   uint64_t CommonRecordBytes() const;
 
@@ -82,6 +87,7 @@ class RecordIndex {
   void AddReference(IndexEntry& entry);
   bool DropReference(IndexEntry& entry);
   void Erase(const RecordId& id, std::vector<FreedRecord>& freed);
+  void RememberRemoval(const RecordId& id);
 
   std::unordered_map<RecordId, IndexEntry, RecordIdHash> entries_;
   std::vector<UnflushedRecord> unflushed_;
@@ -90,6 +96,7 @@ class RecordIndex {
   std::unordered_set<uint64_t> removed_;
   uint64_t committed_records_ = 0;
   uint64_t committed_bytes_ = 0;
+  uint64_t total_bytes_ = 0;
   std::map<uint64_t, uint64_t> committed_by_size_;  // records by their size
 };
 

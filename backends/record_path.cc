@@ -32,8 +32,7 @@ std::optional<uint64_t> NumberIn(std::string_view text) {
 std::string RecordFolder(const RecordKey& key) {
   std::array<std::byte, 8> sequence;
   StoreLe<uint64_t>(sequence, 0, key.sequence_id);
-  const uint64_t spread =
-      Xxh3_64(sequence) ^ LoadLe<uint64_t>(key.model_fingerprint.bytes, 0);
+  const uint64_t spread = Xxh3_64(sequence) ^ LoadLe<uint64_t>(key.model_fingerprint.bytes, 0);
   return fmt::format("{:02x}/{}-{:016x}", spread & 0xff, key.model_fingerprint.ToHex(),
                      key.sequence_id);
 }

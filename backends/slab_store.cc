@@ -8,9 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "backends/channel_table.h"
+#include "backends/commit_guard.h"
 #include "backends/direct_support.h"
 #include "backends/disk_space.h"
 #include "backends/manifest_folder.h"
+#include "backends/queue_report.h"
 #include "backends/record_index.h"
 #include "backends/slab_channel.h"
 #include "backends/slab_files.h"
@@ -28,11 +31,12 @@ class SlabStore final : public BlockStore {
         options_(options),
         folder_(std::move(folder)),
         direct_(std::move(direct)),
-        manifests_(*io_, folder_.manifests_path(), folder_.uuid()),
+        manifests_(*io_, folder_.contents_path(), folder_.uuid()),
         files_(*io_, {.directory = folder_.path(),
                       .write = options.access != StoreAccess::kRead,
                       .direct = direct_.direct,
-                      .capacity_bytes = options.settings.capacity_bytes}) {}
+                      .capacity_bytes = options.settings.capacity_bytes}),
+        guard_(folder_.path()) {}
 
   Status Load();
 
@@ -57,8 +61,6 @@ class SlabStore final : public BlockStore {
 
   bool writes() const { return options_.access != StoreAccess::kRead; }
   Status CheckWritable() const;
-  void NoteFailure(const FolderChange& change);
-  void NoteQueueInfo(const IoQueueInfo& info);
 
   // With mutex_ held.
   Status CheckPlaces(const Manifest& manifest);
@@ -87,9 +89,9 @@ class SlabStore final : public BlockStore {
   SlabFiles files_;
   RecordIndex index_;
   SnapshotList snapshots_;
-  std::vector<std::unique_ptr<SlabChannel>> channels_;  // null where closed
+  ChannelTable<SlabChannel> channels_;
   IoQueueInfo queue_info_;
-  Status failure_;  // once a sync failed: what later flushes and commits answer
+  CommitGuard guard_;
 };
 
 Status SlabStore::Load() {
@@ -141,42 +143,21 @@ Status SlabStore::CheckWritable() const {
     return Status::InvalidArgument(fmt::format("{} was opened for reading", folder_.path()));
   }
   const Lock lock(mutex_);
-  return failure_;
-}
-
-// After a failed sync nothing later may succeed: what the kernel dropped doesn't come back.
-void SlabStore::NoteFailure(const FolderChange& change) {
-  if (change.settled && change.status.code() != StatusCode::kIoError) return;
-  failure_ = Status::IoError(
-      fmt::format("{}: nothing more is committed after an earlier failure ({}): reopen the store",
-                  folder_.path(), change.status.message()));
-}
-
-void SlabStore::NoteQueueInfo(const IoQueueInfo& info) {
-  const uint32_t achieved = std::max(queue_info_.iodepth_achieved, info.iodepth_achieved);
-  queue_info_ = info;
-  queue_info_.iodepth_achieved = achieved;
+  return guard_.status();
 }
 
 Result<uint32_t> SlabStore::DoOpenChannel(const ChannelOptions& options) {
   KVBED_ASSIGN_OR_RETURN(auto channel, SlabChannel::Open(*io_, options));
   const Lock lock(mutex_);
-  NoteQueueInfo(channel->info());
-  const auto free = std::find(channels_.begin(), channels_.end(), nullptr);
-  const auto handle = static_cast<uint32_t>(free - channels_.begin());
-  if (free == channels_.end()) {
-    channels_.push_back(std::move(channel));
-  } else {
-    *free = std::move(channel);
-  }
-  return handle;
+  queue_info_.TakeOver(channel->info());
+  return channels_.Add(std::move(channel));
 }
 
 void SlabStore::DoCloseChannel(uint32_t handle) {
   std::unique_ptr<SlabChannel> channel;
   {
     const Lock lock(mutex_);
-    channel = std::move(channels_[handle]);
+    channel = channels_.Remove(handle);
   }
   // A broken queue may have kept transfers; their requests are their callers' again.
   for (const SlabTransfer* transfer : channel->Close()) {
@@ -193,7 +174,7 @@ void SlabStore::DoSubmit(uint32_t handle, std::span<StoreRequest* const> request
   SlabChannel* channel = nullptr;
   {
     const Lock lock(mutex_);
-    channel = channels_[handle].get();
+    channel = channels_.at(handle);
     for (StoreRequest* request : requests) {
       const bool put = request->op == StoreRequest::Op::kPut;
       request->status = put ? BeginPut(*channel, *request) : BeginGet(*channel, *request);
@@ -214,7 +195,7 @@ Status SlabStore::BeginPut(SlabChannel& channel, StoreRequest& request) {
     return Status::Ok();
   }
   auto slab = files_.ForWriting(request.record.size());
-  if (files_.name_sync_failed()) NoteFailure({.status = slab.status(), .settled = false});
+  if (files_.name_sync_failed()) guard_.NoteSync(slab.status());
   if (!slab.ok()) return slab.status();
   KVBED_ASSIGN_OR_RETURN(const uint64_t slot, files_.TakeSlot(**slab));
   channel.Stage(request, **slab, slot);
@@ -239,7 +220,7 @@ Status SlabStore::DoReap(uint32_t handle, size_t min_complete,
   SlabChannel* channel = nullptr;
   {
     const Lock lock(mutex_);
-    channel = channels_[handle].get();
+    channel = channels_.at(handle);
   }
   std::vector<SlabTransfer*>& landed = channel->landed();
   landed.clear();
@@ -250,7 +231,7 @@ Status SlabStore::DoReap(uint32_t handle, size_t min_complete,
     completed.push_back(transfer->request);
     channel->Recycle(*transfer);
   }
-  if (channel->info_is_new()) NoteQueueInfo(channel->info());
+  if (channel->info_is_new()) queue_info_.TakeOver(channel->info());
   return status;
 }
 
@@ -317,7 +298,7 @@ Status SlabStore::DoFlush() {
   if (status.ok()) {
     index_.MarkDurable(records);
   } else {
-    NoteFailure({.status = status, .settled = false});
+    guard_.NoteSync(status);
   }
   return status;
 }
@@ -346,7 +327,7 @@ Status SlabStore::DoCommit(Manifest& manifest, CommitMode mode) {
   const Lock lock(mutex_);
   if (!change.status.ok()) {
     if (change.settled) index_.Unreference(manifest);
-    NoteFailure(change);
+    guard_.NoteChange(change);
     return change.status;
   }
   std::vector<FreedRecord> freed;
@@ -366,7 +347,7 @@ Status SlabStore::DoRemoveManifest(const std::string& name) {
   const FolderChange change = manifests_.Remove(name);
   const Lock lock(mutex_);
   if (!change.status.ok()) {
-    if (!change.settled) NoteFailure(change);
+    if (!change.settled) guard_.NoteChange(change);
     return change.status;
   }
   std::vector<FreedRecord> freed;
@@ -420,6 +401,8 @@ StoreInfo SlabStore::DoInfo() const {
   StoreInfo info;
   info.spec = options_.spec;
   info.kind = "slab";
+  info.design = direct_.direct ? "slots of preallocated files, direct I/O"
+                               : "slots of preallocated files, through the page cache";
   info.uuid = folder_.uuid();
   info.direct = direct_.direct;
   info.direct_reason = direct_.reason;
@@ -430,16 +413,7 @@ StoreInfo SlabStore::DoInfo() const {
                         ? "nothing (sync=none); fsync, rename, fsync of the folder"
                         : "fdatasync; fsync, rename, fsync of the folder";
   const Lock lock(mutex_);
-  info.ioengine = IoEngineName(queue_info_.engine);
-  info.ioengine_reason = queue_info_.engine_reason;
-  info.asynchronous = queue_info_.engine == IoEngine::kIoUring;
-  info.iodepth_requested = queue_info_.iodepth_requested;
-  info.iodepth_achieved = queue_info_.iodepth_achieved;
-  info.registered_buffers = queue_info_.registered_buffers;
-  info.registered_buffers_reason = queue_info_.registered_buffers_reason;
-  info.registered_files = queue_info_.registered_files;
-  info.registered_files_reason = queue_info_.registered_files_reason;
-  info.ring_flags = queue_info_.ring_flags;
+  Describe(queue_info_, info);
   info.records = index_.committed_records();
   info.logical_bytes = index_.committed_bytes();
   info.capacity_bytes = files_.CapacityBytes();
@@ -453,7 +427,7 @@ StoreInfo SlabStore::DoInfo() const {
 Result<std::unique_ptr<BlockStore>> OpenSlabStore(std::unique_ptr<Io> io,
                                                   const SlabStoreOptions& options) {
   KVBED_ASSIGN_OR_RETURN(StoreFolder folder,
-                         StoreFolder::Open(*io, options.path, "slab", options.access));
+                         StoreFolder::Open(*io, options.path, {.name = "slab"}, options.access));
   KVBED_ASSIGN_OR_RETURN(DirectSupport direct,
                          FindDirectSupport(*io, folder.path(), options.settings.direct,
                                            options.access != StoreAccess::kRead));

@@ -74,6 +74,13 @@ Status SnapshotList::CheckReadable(const std::string& name) const {
   return Status::NotFound(fmt::format("there is no snapshot named {}", name));
 }
 
+bool SnapshotList::Has(const Manifest& manifest) const {
+  const auto found = snapshots_.find(manifest.name);
+  return found != snapshots_.end() && found->second.summary.status.ok() &&
+         found->second.summary.created_ns == manifest.created_ns &&
+         found->second.ids == IdsOf(manifest);
+}
+
 std::vector<RecordId> SnapshotList::Put(const Manifest& manifest) {
   Snapshot& snapshot = snapshots_[manifest.name];
   snapshot.summary = SummaryOf(manifest);

@@ -28,6 +28,9 @@ class SnapshotList {
   Status CheckRemovable(const std::string& name) const;
   Status CheckReadable(const std::string& name) const;  // not found, or why it can't be read
 
+  // Whether this very manifest is listed and readable.
+  bool Has(const Manifest& manifest) const;
+
   // Both return the ids that the snapshot that is gone named.
   std::vector<RecordId> Put(const Manifest& manifest);
   std::vector<RecordId> Remove(const std::string& name);

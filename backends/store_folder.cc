@@ -17,13 +17,13 @@ bool HasIdentity(const std::vector<DirectoryEntry>& entries) {
 }
 
 // The first entry that is not what an interrupted creation leaves; empty when there is none.
-Result<std::string> ForeignEntry(Io& io, const std::string& path,
+Result<std::string> ForeignEntry(Io& io, const std::string& path, std::string_view contents,
                                  const std::vector<DirectoryEntry>& entries) {
   for (const DirectoryEntry& entry : entries) {
     if (entry.name == kLockFileName || IsTemporaryPath(entry.name)) continue;
-    if (entry.name == kManifestsFolderName && entry.is_directory) {
-      KVBED_ASSIGN_OR_RETURN(const auto manifests, io.List(path + "/" + entry.name));
-      if (manifests.empty()) continue;
+    if (entry.name == contents && entry.is_directory) {
+      KVBED_ASSIGN_OR_RETURN(const auto inside, io.List(path + "/" + entry.name));
+      if (inside.empty()) continue;
     }
     return entry.name;
   }
@@ -31,14 +31,14 @@ Result<std::string> ForeignEntry(Io& io, const std::string& path,
 }
 
 // What a store's folder has besides its STORE file.
-bool LooksLikeAStore(const std::vector<DirectoryEntry>& entries) {
-  return std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
-    return entry.name == kManifestsFolderName && entry.is_directory;
+bool LooksLikeAStore(const std::vector<DirectoryEntry>& entries, std::string_view contents) {
+  return std::any_of(entries.begin(), entries.end(), [&](const DirectoryEntry& entry) {
+    return entry.name == contents && entry.is_directory;
   });
 }
 
 // What is there, before anything is touched: ok when Open may go on.
-Status CheckPlace(Io& io, const std::string& path, StoreAccess access) {
+Status CheckPlace(Io& io, const std::string& path, std::string_view contents, StoreAccess access) {
   auto entries = io.List(path);
   if (!entries.ok() && entries.status().code() == StatusCode::kNotFound) {
     if (access != StoreAccess::kCreate) {
@@ -50,8 +50,8 @@ Status CheckPlace(Io& io, const std::string& path, StoreAccess access) {
     return entries.status().WithContext(fmt::format("the store's folder {} can't be read", path));
   }
   if (HasIdentity(*entries)) return Status::Ok();
-  KVBED_ASSIGN_OR_RETURN(const std::string foreign, ForeignEntry(io, path, *entries));
-  if (!foreign.empty() && LooksLikeAStore(*entries)) {
+  KVBED_ASSIGN_OR_RETURN(const std::string foreign, ForeignEntry(io, path, contents, *entries));
+  if (!foreign.empty() && LooksLikeAStore(*entries, contents)) {
     return Status::Corruption(
         fmt::format("the store in {} has lost its {} file, while {} is there: put the file back "
                     "from a copy, or name another folder",
@@ -67,11 +67,15 @@ Status CheckPlace(Io& io, const std::string& path, StoreAccess access) {
   return Status::Ok();
 }
 
-Status Create(Io& io, const std::string& path, std::string_view kind) {
-  KVBED_RETURN_IF_ERROR(io.MakeDirectories(path + "/" + std::string(kManifestsFolderName)));
-  const std::string encoded = EncodeStoreIdentity(NewStoreIdentity(kind));
-  return PublishFile(io, path + "/" + std::string(kIdentityFileName), AsBytes(encoded),
-                     RenameMode::kNoReplace);
+Status Create(Io& io, const std::string& path, const StoreFolderKind& kind) {
+  KVBED_RETURN_IF_ERROR(io.MakeDirectories(path + "/" + std::string(kind.contents)));
+  const std::string encoded = EncodeStoreIdentity(NewStoreIdentity(kind.name));
+  const Status published = PublishFile(io, path + "/" + std::string(kIdentityFileName),
+                                       AsBytes(encoded), RenameMode::kNoReplace);
+  // Of many writers another one may have been faster.
+  const bool there =
+      kind.sharing == Sharing::kManyWriters && published.code() == StatusCode::kInvalidArgument;
+  return there ? io.SyncDirectory(path) : published;
 }
 
 Result<StoreIdentity> ReadIdentity(Io& io, const std::string& path, std::string_view kind) {
@@ -90,9 +94,11 @@ Result<StoreIdentity> ReadIdentity(Io& io, const std::string& path, std::string_
   return identity;
 }
 
-// A killed writer may have left temporary files, and names that are visible but not yet durable:
-// were a manifest's removal taken back by a power cut later, its slots would have been reused.
-Status SweepAndSync(Io& io, const std::string& directory) {
+}  // namespace
+
+// Were a manifest's removal, visible and not yet durable, taken back by a power cut later, its
+// slots would have been reused.
+Status SweepFolder(Io& io, const std::string& directory) {
   KVBED_ASSIGN_OR_RETURN(const auto entries, io.List(directory));
   for (const DirectoryEntry& entry : entries) {
     if (entry.is_directory || !IsTemporaryPath(entry.name)) continue;
@@ -101,32 +107,41 @@ Status SweepAndSync(Io& io, const std::string& directory) {
   return io.SyncDirectory(directory);
 }
 
-}  // namespace
-
-Result<StoreFolder> StoreFolder::Open(Io& io, const std::string& path, std::string_view kind,
+Result<StoreFolder> StoreFolder::Open(Io& io, const std::string& path, const StoreFolderKind& kind,
                                       StoreAccess access) {
-  KVBED_RETURN_IF_ERROR(CheckPlace(io, path, access));
+  KVBED_RETURN_IF_ERROR(CheckPlace(io, path, kind.contents, access));
   const bool writes = access != StoreAccess::kRead;
+  const bool many_writers = kind.sharing == Sharing::kManyWriters;
   StoreFolder folder;
   folder.path_ = path;
-  KVBED_ASSIGN_OR_RETURN(
-      folder.lock_,
-      StoreLock::Acquire(io, path, writes ? LockMode::kExclusive : LockMode::kShared));
+  folder.contents_ = kind.contents;
+  if (!many_writers) {
+    KVBED_ASSIGN_OR_RETURN(
+        folder.lock_,
+        StoreLock::Acquire(io, path, writes ? LockMode::kExclusive : LockMode::kShared));
+  } else if (writes) {
+    KVBED_ASSIGN_OR_RETURN(folder.writers_, WriterLock::Share(io, path));
+  }
   if (access == StoreAccess::kCreate) {
-    // Looked at again now that nobody else can be making it.
+    // Looked at again now that nobody else can be making it, or that it doesn't matter who does.
     KVBED_ASSIGN_OR_RETURN(const auto entries, io.List(path));
     if (!HasIdentity(entries)) KVBED_RETURN_IF_ERROR(Create(io, path, kind));
   }
-  KVBED_ASSIGN_OR_RETURN(folder.identity_, ReadIdentity(io, path, kind));
-  if (const auto listed = io.List(folder.manifests_path());
+  KVBED_ASSIGN_OR_RETURN(folder.identity_, ReadIdentity(io, path, kind.name));
+  if (const auto listed = io.List(folder.contents_path());
       !listed.ok() && listed.status().code() == StatusCode::kNotFound) {
     return Status::Corruption(fmt::format(
         "the store in {} has lost its {} folder: put it back from a copy, or name another folder",
-        path, kManifestsFolderName));
+        path, kind.contents));
   }
-  if (writes) {
-    KVBED_RETURN_IF_ERROR(SweepAndSync(io, path));
-    KVBED_RETURN_IF_ERROR(SweepAndSync(io, folder.manifests_path()));
+  if (!writes) return folder;
+  if (many_writers) {
+    // Temporary files may be others', at work.
+    KVBED_RETURN_IF_ERROR(io.SyncDirectory(path));
+    KVBED_RETURN_IF_ERROR(io.SyncDirectory(folder.contents_path()));
+  } else {
+    KVBED_RETURN_IF_ERROR(SweepFolder(io, path));
+    KVBED_RETURN_IF_ERROR(SweepFolder(io, folder.contents_path()));
   }
   return folder;
 }

@@ -84,7 +84,7 @@ Status HeldError(const std::string& directory, const File& file, LockMode mode) 
   } else {
     holder = "a process that can't be seen from here";
   }
-  const std::string_view wanted = mode == LockMode::kExclusive ? "writing" : "reading";
+  const std::string_view wanted = mode == LockMode::kShared ? "reading" : "writing";
   return Status::IoError(
       fmt::format("{} can't be opened for {}: it is in use by {}; try again when that has ended",
                   directory, wanted, holder));
@@ -96,11 +96,12 @@ bool MayNotBeMade(const Status& status, const std::string& directory) {
 
 }  // namespace
 
-Result<StoreLock> StoreLock::Acquire(Io& io, const std::string& directory, LockMode mode) {
-  const std::string path = directory + "/" + std::string(kLockFileName);
-  const bool exclusive = mode == LockMode::kExclusive;
-  auto file = io.Open(path, {.write = exclusive, .create = exclusive});
-  if (!exclusive && !file.ok() && file.status().code() == StatusCode::kNotFound) {
+Result<StoreLock> StoreLock::Acquire(Io& io, const std::string& directory, LockMode mode,
+                                     std::string_view file_name) {
+  const std::string path = directory + "/" + std::string(file_name);
+  const bool writes = mode != LockMode::kShared;
+  auto file = io.Open(path, {.write = writes, .create = writes});
+  if (!writes && !file.ok() && file.status().code() == StatusCode::kNotFound) {
     file = io.Open(path, {.write = true, .create = true});
     if (MayNotBeMade(file.status(), directory)) return StoreLock();
   }
@@ -109,18 +110,23 @@ Result<StoreLock> StoreLock::Acquire(Io& io, const std::string& directory, LockM
         file.status().code(),
         fmt::format("the store in {} can't be opened for {}: {}: it needs a folder that this "
                     "user may {} and a filesystem that is not read-only",
-                    directory, exclusive ? "writing" : "reading", file.status().message(),
-                    exclusive ? "write" : "read"));
+                    directory, writes ? "writing" : "reading", file.status().message(),
+                    writes ? "write" : "read"));
   }
+  StoreLock lock(std::move(*file), directory);
+  KVBED_RETURN_IF_ERROR(lock.Change(mode));
+  return lock;
+}
 
-  const int operation = (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB;
-  while (::flock(file->fd(), operation) != 0) {
+Status StoreLock::Change(LockMode mode) {
+  const int operation = (mode == LockMode::kExclusive ? LOCK_EX : LOCK_SH) | LOCK_NB;
+  while (::flock(file_.fd(), operation) != 0) {
     if (errno == EINTR) continue;
-    if (errno == EWOULDBLOCK) return HeldError(directory, *file, mode);
-    return StatusFromErrno(errno, fmt::format("lock {}", path));
+    if (errno == EWOULDBLOCK) return HeldError(directory_, file_, mode);
+    return StatusFromErrno(errno, fmt::format("lock {}", file_.path()));
   }
-  if (exclusive) WriteOwnName(*file);
-  return StoreLock(std::move(*file));
+  if (mode == LockMode::kExclusive) WriteOwnName(file_);
+  return Status::Ok();
 }
 
 }  // namespace kvbed

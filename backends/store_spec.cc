@@ -19,8 +19,9 @@ namespace {
 constexpr std::string_view kGrammar = "KIND:PATH[?key=value&...][#SNAPSHOT]";
 constexpr uint32_t kIodepthMax = 4096;
 
-constexpr std::array<std::pair<StoreKind, std::string_view>, 2> kKinds{{
+constexpr std::array<std::pair<StoreKind, std::string_view>, 3> kKinds{{
     {StoreKind::kSlab, "slab"},
+    {StoreKind::kFiles, "files"},
     {StoreKind::kMemory, "memory"},
 }};
 constexpr std::array<std::pair<DirectMode, std::string_view>, 3> kDirectModes{{
@@ -28,10 +29,24 @@ constexpr std::array<std::pair<DirectMode, std::string_view>, 3> kDirectModes{{
     {DirectMode::kOptional, "optional"},
     {DirectMode::kOff, "off"},
 }};
-constexpr std::array<std::pair<SyncMode, std::string_view>, 2> kSyncModes{{
+constexpr std::array<std::pair<SyncMode, std::string_view>, 4> kSyncModes{{
     {SyncMode::kFull, "full"},
     {SyncMode::kNone, "none"},
+    {SyncMode::kCommit, "commit"},
+    {SyncMode::kBlock, "block"},
 }};
+
+std::vector<std::string_view> OptionsOf(StoreKind kind) {
+  if (kind == StoreKind::kMemory) return {"iodepth", "capacity"};
+  return {"iodepth", "ioengine", "direct", "capacity", "sync"};
+}
+
+std::vector<SyncMode> SyncModesOf(StoreKind kind) {
+  if (kind == StoreKind::kFiles) {
+    return {SyncMode::kFull, SyncMode::kNone, SyncMode::kCommit, SyncMode::kBlock};
+  }
+  return {SyncMode::kFull, SyncMode::kNone};
+}
 
 template <class Table>
 std::vector<std::string_view> NamesOf(const Table& table) {
@@ -116,7 +131,10 @@ Result<uint32_t> ParseIodepth(std::string_view text) {
 }
 
 Status ParseOption(std::string_view key, std::string_view value, StoreSpec& spec) {
-  const std::vector<std::string_view> known = {"iodepth", "ioengine", "direct", "capacity", "sync"};
+  const std::vector<std::string_view> known = OptionsOf(spec.kind);
+  if (std::find(known.begin(), known.end(), key) == known.end()) {
+    return UnknownName(fmt::format("option of a {} store", StoreKindName(spec.kind)), key, known);
+  }
   const auto set = [&](auto& field, auto parsed) -> Status {
     if (!parsed.ok()) return parsed.status();
     if (field) return Status::InvalidArgument(fmt::format("option '{}' is given twice", key));
@@ -128,7 +146,7 @@ Status ParseOption(std::string_view key, std::string_view value, StoreSpec& spec
   if (key == "direct") return set(spec.direct, ParseDirectMode(value));
   if (key == "capacity") return set(spec.capacity_bytes, ParseByteSize(value, "capacity"));
   if (key == "sync") return set(spec.sync, ParseSyncMode(value));
-  return UnknownName("store option", key, known);
+  KVBED_CHECK(false);
 }
 
 Status ParseOptions(std::string_view text, StoreSpec& spec) {
@@ -149,7 +167,8 @@ Result<StoreSpec> Parse(std::string_view text) {
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos ||
       text.substr(0, colon).find('/') != std::string_view::npos) {
-    return Status::InvalidArgument(fmt::format("it has no kind; write slab:PATH or memory:"));
+    return Status::InvalidArgument(
+        fmt::format("it has no kind; write slab:PATH, files:PATH or memory:"));
   }
   StoreSpec spec;
   KVBED_ASSIGN_OR_RETURN(spec.kind, ParseName(kKinds, "store kind", text.substr(0, colon)));
@@ -168,13 +187,11 @@ Result<StoreSpec> Parse(std::string_view text) {
   if (spec.kind == StoreKind::kMemory && !spec.path.empty()) {
     return Status::InvalidArgument("a memory store has no path; write memory:");
   }
-  if (spec.kind == StoreKind::kMemory && (spec.ioengine || spec.direct || spec.sync)) {
-    return Status::InvalidArgument("a memory store's options are iodepth and capacity");
-  }
   if (spec.kind != StoreKind::kMemory && spec.path.empty()) {
     return Status::InvalidArgument(
         fmt::format("it names no folder; write {0}:PATH", StoreKindName(spec.kind)));
   }
+  KVBED_RETURN_IF_ERROR(CheckSettings(spec.kind, EffectiveSettings(spec, {})));
   return spec;
 }
 
@@ -197,6 +214,16 @@ StoreSettings EffectiveSettings(const StoreSpec& spec, const StoreSettings& defa
           .direct = spec.direct.value_or(defaults.direct),
           .capacity_bytes = spec.capacity_bytes.value_or(defaults.capacity_bytes),
           .sync = spec.sync.value_or(defaults.sync)};
+}
+
+Status CheckSettings(StoreKind kind, const StoreSettings& settings) {
+  const std::vector<SyncMode> modes = SyncModesOf(kind);
+  if (std::find(modes.begin(), modes.end(), settings.sync) != modes.end()) return Status::Ok();
+  std::vector<std::string_view> names;
+  for (const SyncMode mode : modes) names.push_back(SyncModeName(mode));
+  return Status::InvalidArgument(fmt::format("sync={} is not one of a {} store's: {}",
+                                             SyncModeName(settings.sync), StoreKindName(kind),
+                                             fmt::join(names, ", ")));
 }
 
 Result<StoreSpec> ParseStoreSpec(std::string_view text) {

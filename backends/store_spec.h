@@ -13,7 +13,7 @@
 
 namespace kvbed {
 
-enum class StoreKind : uint8_t { kSlab, kMemory };
+enum class StoreKind : uint8_t { kSlab, kFiles, kMemory };
 
 enum class DirectMode : uint8_t {
   kRequired,  // an error where direct I/O can't be had
@@ -22,13 +22,15 @@ enum class DirectMode : uint8_t {
 };
 
 enum class SyncMode : uint8_t {
-  kFull,  // D1 waits until the data are durable
-  kNone,  // D1 waits for nothing: for measuring only, a power cut may take committed data
+  kFull,    // D1 waits until the data are durable
+  kNone,    // D1 waits for nothing: for measuring only, a power cut may take committed data
+  kCommit,  // what kFull means where each block is a file: they are synced before the manifest
+  kBlock,   // there too: each file is durable before its put completes
 };
 
-std::string_view StoreKindName(StoreKind kind);    // "slab", "memory"
+std::string_view StoreKindName(StoreKind kind);    // "slab", "files", "memory"
 std::string_view DirectModeName(DirectMode mode);  // "required", "optional", "off"
-std::string_view SyncModeName(SyncMode mode);      // "full", "none"
+std::string_view SyncModeName(SyncMode mode);      // "full", "none", "commit", "block"
 Result<DirectMode> ParseDirectMode(std::string_view name);
 Result<SyncMode> ParseSyncMode(std::string_view name);
 
@@ -61,6 +63,10 @@ struct StoreSettings {
 };
 
 StoreSettings EffectiveSettings(const StoreSpec& spec, const StoreSettings& defaults);
+
+// Invalid argument for settings that the kind doesn't have, whether the spec or the command gave
+// them.
+Status CheckSettings(StoreKind kind, const StoreSettings& settings);
 
 // In the path, and nowhere else, %XX stands for a byte; `?`, `#`, `&` and `%` must be written so.
 // An unknown kind, option or value is an invalid argument that names the nearest right one.

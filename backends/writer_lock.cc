@@ -30,9 +30,8 @@ WriterLock::Alone::~Alone() {
 }
 
 Result<WriterLock::Alone> WriterLock::ExcludeOthers(Io& io) {
-  KVBED_ASSIGN_OR_RETURN(
-      StoreLock remover,
-      StoreLock::Acquire(io, directory_, LockMode::kExclusive, kRemoverLockFileName));
+  KVBED_ASSIGN_OR_RETURN(StoreLock remover, StoreLock::Acquire(io, directory_, LockMode::kExclusive,
+                                                               kRemoverLockFileName));
   const Status alone = lock_.Change(LockMode::kExclusive);
   if (!alone.ok()) {
     KVBED_RETURN_IF_ERROR(lock_.Change(LockMode::kSharedWriters));

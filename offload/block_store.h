@@ -52,7 +52,8 @@ struct ChannelOptions {
 // What is in effect. Names as in result files.
 struct StoreInfo {
   std::string spec;
-  std::string kind;  // "slab", "memory", ...
+  std::string kind;    // "slab", "memory", ...
+  std::string design;  // what it is, for a reader of reports: "a file for each block, direct I/O"
   Digest128 uuid;
   std::string ioengine;  // "io_uring", "psync", "none"
   std::string ioengine_reason;

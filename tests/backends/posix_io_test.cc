@@ -171,6 +171,14 @@ TEST_F(PosixIoTest, SyncsFilesAndDirectories) {
   EXPECT_FALSE(io_->SyncDirectory(file.path()).ok());
 }
 
+TEST_F(PosixIoTest, RemovesEmptyDirectoriesOnly) {
+  ASSERT_OK(io_->MakeDirectories(folder_ / "a/b"));
+  EXPECT_FALSE(io_->RemoveDirectory(folder_ / "a").ok());
+  EXPECT_OK(io_->RemoveDirectory(folder_ / "a/b"));
+  EXPECT_OK(io_->RemoveDirectory(folder_ / "a"));
+  EXPECT_TRUE(FailsWith(io_->RemoveDirectory(folder_ / "a"), StatusCode::kNotFound));
+}
+
 TEST_F(PosixIoTest, TriesDirectIoAndLeavesNothingBehind) {
   ASSERT_OK_AND_ASSIGN(const DirectProbe probe, ProbeDirect(*io_, folder_.path()));
   EXPECT_GE(probe.alignment_bytes, 512u);

@@ -410,6 +410,11 @@ INSTANTIATE_TEST_SUITE_P(
                       StoreCase{"SlabIoUring", "slab:{}?ioengine=io_uring", false, true},
                       StoreCase{"SlabPsync", "slab:{}?ioengine=psync", false, true},
                       StoreCase{"SlabBuffered", "slab:{}?direct=off", false, true},
+                      StoreCase{"FilesIoUring", "files:{}?ioengine=io_uring", false, true},
+                      StoreCase{"FilesPsync", "files:{}?ioengine=psync", false, true},
+                      StoreCase{"FilesSyncedEach", "files:{}?sync=block", false, true},
+                      StoreCase{"FilesBufferedUnsynced", "files:{}?direct=off&sync=none", false,
+                                true},
                       StoreCase{"FaultyWithoutFaults", "memory:", true, false}),
     [](const auto& one) { return std::string(one.param.name); });
 

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 class StoreFolderTest : public ::testing::Test {
  protected:
   Result<StoreFolder> Open(StoreAccess access, std::string_view kind = "slab") {
-    return StoreFolder::Open(*io_, path_, kind, access);
+    return StoreFolder::Open(*io_, path_, {.name = kind}, access);
   }
   Status Outcome(StoreAccess access) { return StatusOf(Open(access)); }
 

@@ -43,7 +43,7 @@ TEST(StoreSpecTest, MemoryHasNoPath) {
   EXPECT_TRUE(
       FailsWith(StatusOf(ParseStoreSpec("memory:/x")), StatusCode::kInvalidArgument, "no path"));
   EXPECT_TRUE(FailsWith(StatusOf(ParseStoreSpec("memory:?direct=off")),
-                        StatusCode::kInvalidArgument, "iodepth and capacity"));
+                        StatusCode::kInvalidArgument, "not one of iodepth, capacity"));
 }
 
 TEST(StoreSpecTest, CharactersOfTheGrammarAreEncodedInThePath) {
@@ -68,7 +68,7 @@ TEST(StoreSpecTest, WhatIsWrongIsNamedWithTheNearestRightName) {
   const std::pair<const char*, const char*> cases[] = {
       {"slap:/kv", "did you mean 'slab'?"},
       {"mem:", "did you mean 'memory'?"},
-      {"zzz:/kv", "not one of slab, memory"},
+      {"zzz:/kv", "not one of slab, files, memory"},
       {"/data/kv", "it has no kind"},
       {"./a:b", "it has no kind"},
       {"", "it has no kind"},
@@ -79,6 +79,8 @@ TEST(StoreSpecTest, WhatIsWrongIsNamedWithTheNearestRightName) {
       {"slab:/kv?io_depth=4", "did you mean 'iodepth'?"},
       {"slab:/kv?direct=of", "did you mean 'off'?"},
       {"slab:/kv?sync=yes", "not one of full, none"},
+      {"slab:/kv?sync=block", "one of a slab store's: full, none"},
+      {"files:/kv?layout=blob", "option of a files store"},
       {"slab:/kv?ioengine=libaio", "libaio"},
       {"slab:/kv?iodepth=0", "1 to 4096"},
       {"slab:/kv?iodepth=4097", "1 to 4096"},

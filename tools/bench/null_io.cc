@@ -62,6 +62,7 @@ class NullIo final : public Io {
   }
   Status Unlink(const std::string& path) override { return base_->Unlink(path); }
   Status MakeDirectories(const std::string& path) override { return base_->MakeDirectories(path); }
+  Status RemoveDirectory(const std::string& path) override { return base_->RemoveDirectory(path); }
   Status SyncDirectory(const std::string& path) override { return base_->SyncDirectory(path); }
   Result<std::vector<DirectoryEntry>> List(const std::string& path) override {
     return base_->List(path);
