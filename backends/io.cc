@@ -56,8 +56,10 @@ File::~File() {
 
 void IoQueueInfo::TakeOver(const IoQueueInfo& newer) {
   const uint32_t achieved = std::max(iodepth_achieved, newer.iodepth_achieved);
+  const uint64_t all_calls = calls + newer.calls;
   *this = newer;
   iodepth_achieved = achieved;
+  calls = all_calls;
 }
 
 Status MoveAlone(IoQueue& queue, IoRequest& request) {

@@ -94,6 +94,9 @@ struct IoQueueOptions {
   uint64_t transfer_bytes_max = kTransferBytesMax;
   // For a few small transfers: pread and pwrite whatever the engine, so that no ring is set up.
   bool synchronous = false;
+  // Threads use it in turn, handed on by whoever owns it; costs the ring's single issuer. Files
+  // that come and go must not be attached to it.
+  bool lendable = false;
   // Stands between the queue and the kernel when set; faulty_io.h's Io sets it.
   FaultDevice* faults = nullptr;
 };
@@ -109,13 +112,15 @@ struct IoQueueInfo {
   std::string registered_buffers_reason;  // e.g. the memlock limit, when not
   std::string registered_files_reason;    // likewise
   std::vector<std::string> ring_flags;    // e.g. "SINGLE_ISSUER", "DEFER_TASKRUN"
+  uint64_t calls = 0;  // that were asked of the device: entries that io_uring took, or system calls
 
-  // Becomes a newer queue's, and keeps the higher iodepth_achieved.
+  // Becomes a newer queue's, and keeps the higher iodepth_achieved and all calls.
   void TakeOver(const IoQueueInfo& newer);
 };
 
-// Moves batches of bytes. Belongs to the thread that opened it (asserted). It is the only code that
-// handles partial transfers, EINTR, EAGAIN, a full queue and transfers above 0x7ffff000 bytes.
+// Moves batches of bytes. Belongs to the thread that opened it (asserted) unless it is lendable. It
+// is the only code that handles partial transfers, EINTR, EAGAIN, a full queue and transfers above
+// 0x7ffff000 bytes.
 class IoQueue {
  public:
   // Waits for everything in flight before memory and files may go. What the device was not given

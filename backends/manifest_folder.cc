@@ -11,6 +11,19 @@ constexpr std::string_view kManifestSuffix = ".manifest";
 
 }  // namespace
 
+Result<Manifest> CheckManifestIdentity(Manifest manifest, const std::string& name,
+                                       const Digest128& uuid, const std::string& where) {
+  if (manifest.name != name) {
+    return Status::Corruption(
+        fmt::format("{}: it is the manifest of a snapshot named {}", where, manifest.name));
+  }
+  if (manifest.store_uuid != uuid) {
+    return Status::Corruption(fmt::format("{}: it belongs to the store {}, and this one is {}",
+                                          where, manifest.store_uuid.ToHex(), uuid.ToHex()));
+  }
+  return manifest;
+}
+
 std::string ManifestFolder::PathOf(const std::string& name) const {
   return fmt::format("{}/{}{}", directory_, name, kManifestSuffix);
 }
@@ -34,15 +47,7 @@ Result<Manifest> ManifestFolder::Read(const std::string& name) const {
   }
   auto manifest = DecodeManifest(AsBytes(*bytes));
   if (!manifest.ok()) return manifest.status().WithContext(path);
-  if (manifest->name != name) {
-    return Status::Corruption(
-        fmt::format("{}: it is the manifest of a snapshot named {}", path, manifest->name));
-  }
-  if (manifest->store_uuid != uuid_) {
-    return Status::Corruption(fmt::format("{}: it belongs to the store {}, and this one is {}",
-                                          path, manifest->store_uuid.ToHex(), uuid_.ToHex()));
-  }
-  return manifest;
+  return CheckManifestIdentity(std::move(*manifest), name, uuid_, path);
 }
 
 FolderChange ManifestFolder::Publish(const Manifest& manifest, RenameMode mode) {

@@ -20,6 +20,11 @@ struct FolderChange {
   bool settled = true;
 };
 
+// The manifest again when it is the one of snapshot `name` in the store `uuid`; else corruption,
+// and `where` says where it was found.
+Result<Manifest> CheckManifestIdentity(Manifest manifest, const std::string& name,
+                                       const Digest128& uuid, const std::string& where);
+
 class ManifestFolder {
  public:
   // `io` must outlive it. `uuid` is the store's, which its manifests carry.

@@ -4,6 +4,7 @@
 
 #include "backends/file_store.h"
 #include "backends/memory_store.h"
+#include "backends/rocksdb_store.h"
 #include "backends/slab_store.h"
 
 namespace kvbed {
@@ -34,6 +35,12 @@ Result<std::unique_ptr<BlockStore>> OpenStoreOver(std::unique_ptr<Io> io, const 
                                            .settings = settings,
                                            .record_bytes_hint = options.record_bytes_hint,
                                            .spec = SpecText(spec)});
+    case StoreKind::kRocksDb:
+      return OpenRocksDbStore(std::move(io), {.path = spec.path,
+                                              .access = options.access,
+                                              .settings = settings,
+                                              .record_bytes_hint = options.record_bytes_hint,
+                                              .spec = SpecText(spec)});
     case StoreKind::kFiles:
       return OpenFileStore(std::move(io), {.path = spec.path,
                                            .access = options.access,

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
-#include <thread>
 #include <utility>
 
+#include "backends/queue_owner.h"
 #include "backends/transfer.h"
 
 namespace kvbed {
@@ -27,7 +27,8 @@ int64_t Make(const DeviceCall& call) {
 
 class PsyncQueue final : public IoQueue {
  public:
-  PsyncQueue(const IoQueueOptions& options, std::string engine_reason) : options_(options) {
+  PsyncQueue(const IoQueueOptions& options, std::string engine_reason)
+      : options_(options), owner_(options) {
     info_.engine = IoEngine::kPsync;
     info_.engine_reason = std::move(engine_reason);
     info_.iodepth_requested = options.iodepth;
@@ -42,13 +43,13 @@ class PsyncQueue final : public IoQueue {
   }
 
   Status AttachFile(const File& file) override {
-    KVBED_CHECK(std::this_thread::get_id() == thread_);
+    owner_.Check();
     if (!file.is_open()) return Status::InvalidArgument("attach a file that isn't open");
     return Status::Ok();
   }
 
   void Submit(std::span<IoRequest* const> requests) override {
-    KVBED_CHECK(std::this_thread::get_id() == thread_);
+    owner_.Check();
     for (IoRequest* request : requests) {
       if (Transfer::Admit(*request)) {
         waiting_.push_back(request);
@@ -60,7 +61,7 @@ class PsyncQueue final : public IoQueue {
 
   // Moves at least one request, so that a caller who never waits gets on as well.
   Status Reap(size_t min_complete, std::vector<IoRequest*>& completed) override {
-    KVBED_CHECK(std::this_thread::get_id() == thread_);
+    owner_.Check();
     const size_t wanted = std::min(std::max<size_t>(min_complete, 1), outstanding());
     while (finished_.size() < wanted) {
       IoRequest* request = waiting_.front();
@@ -83,6 +84,7 @@ class PsyncQueue final : public IoQueue {
     Transfer::Next next = transfer.Start();
     while (next != Transfer::Next::kDone) {
       if (next == Transfer::Next::kCall) {
+        ++info_.calls;
         next = transfer.Answer(Make(transfer.call()));
       } else {
         SleepUntil(transfer.not_before_ns());
@@ -92,7 +94,7 @@ class PsyncQueue final : public IoQueue {
   }
 
   const IoQueueOptions options_;
-  const std::thread::id thread_ = std::this_thread::get_id();
+  const QueueOwner owner_;
   IoQueueInfo info_;
   std::deque<IoRequest*> waiting_;
   std::vector<IoRequest*> finished_;

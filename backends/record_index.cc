@@ -19,6 +19,13 @@ std::vector<RecordId> IdsOf(const Manifest& manifest) {
   return ids;
 }
 
+std::vector<RecordId> IdsOf(const std::vector<FreedRecord>& freed) {
+  std::vector<RecordId> ids;
+  ids.reserve(freed.size());
+  for (const FreedRecord& record : freed) ids.push_back(record.id);
+  return ids;
+}
+
 const IndexEntry* RecordIndex::Find(const RecordId& id) const {
   const auto found = entries_.find(id);
   return found == entries_.end() ? nullptr : &found->second;

@@ -101,5 +101,6 @@ class RecordIndex {
 };
 
 std::vector<RecordId> IdsOf(const Manifest& manifest);
+std::vector<RecordId> IdsOf(const std::vector<FreedRecord>& freed);
 
 }  // namespace kvbed

@@ -22,6 +22,14 @@ ManifestSummary SummaryOf(const Manifest& manifest) {
 Status SnapshotList::Load(const ManifestFolder& folder,
                           const std::function<Status(const Manifest&)>& add) {
   KVBED_ASSIGN_OR_RETURN(const std::vector<std::string> names, folder.List());
+  Load(
+      names, [&](const std::string& name) { return folder.Read(name); }, add);
+  return Status::Ok();
+}
+
+void SnapshotList::Load(const std::vector<std::string>& names,
+                        const std::function<Result<Manifest>(const std::string&)>& read,
+                        const std::function<Status(const Manifest&)>& add) {
   std::vector<Manifest> manifests;
   const auto keep_unreadable = [this](const std::string& name, const Status& why) {
     Snapshot& snapshot = snapshots_[name];
@@ -29,7 +37,7 @@ Status SnapshotList::Load(const ManifestFolder& folder,
     snapshot.summary.status = why;
   };
   for (const std::string& name : names) {
-    auto manifest = folder.Read(name);
+    auto manifest = read(name);
     if (manifest.ok()) {
       manifest->token_ids = {};
       manifests.push_back(std::move(*manifest));
@@ -47,7 +55,6 @@ Status SnapshotList::Load(const ManifestFolder& folder,
       keep_unreadable(manifest.name, added);
     }
   }
-  return Status::Ok();
 }
 
 Status SnapshotList::CheckName(const std::string& name, CommitMode mode) const {

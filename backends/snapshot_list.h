@@ -16,9 +16,12 @@ namespace kvbed {
 
 class SnapshotList {
  public:
-  // Reads every manifest and gives it to `add`, the newest first: where two contradict each other,
-  // the bytes are those that were written last. One that can't be read, or that `add` refuses, is
-  // kept as unreadable with its error.
+  // Reads the manifest of every name and gives it to `add`, the newest first: where two contradict
+  // each other, the bytes are those that were written last. One that can't be read, or that `add`
+  // refuses, is kept as unreadable with its error.
+  void Load(const std::vector<std::string>& names,
+            const std::function<Result<Manifest>(const std::string&)>& read,
+            const std::function<Status(const Manifest&)>& add);
   Status Load(const ManifestFolder& folder, const std::function<Status(const Manifest&)>& add);
 
   // Invalid argument when the name is taken and may not be replaced; as CheckRemovable otherwise.

@@ -19,8 +19,9 @@ namespace {
 constexpr std::string_view kGrammar = "KIND:PATH[?key=value&...][#SNAPSHOT]";
 constexpr uint32_t kIodepthMax = 4096;
 
-constexpr std::array<std::pair<StoreKind, std::string_view>, 3> kKinds{{
+constexpr std::array<std::pair<StoreKind, std::string_view>, 4> kKinds{{
     {StoreKind::kSlab, "slab"},
+    {StoreKind::kRocksDb, "rocksdb"},
     {StoreKind::kFiles, "files"},
     {StoreKind::kMemory, "memory"},
 }};
@@ -36,8 +37,28 @@ constexpr std::array<std::pair<SyncMode, std::string_view>, 4> kSyncModes{{
     {SyncMode::kBlock, "block"},
 }};
 
+constexpr std::array<std::pair<RecordLayout, std::string_view>, 2> kLayouts{{
+    {RecordLayout::kBlob, "blob"},
+    {RecordLayout::kIndex, "index"},
+}};
+constexpr std::array<std::pair<WalMode, std::string_view>, 2> kWalModes{{
+    {WalMode::kOff, "off"},
+    {WalMode::kOn, "on"},
+}};
+constexpr std::array<std::pair<DbFileSystem, std::string_view>, 2> kFileSystems{{
+    {DbFileSystem::kSeam, "kvbed"},
+    {DbFileSystem::kPosix, "posix"},
+}};
+constexpr std::array<std::pair<DbChecksum, std::string_view>, 2> kChecksums{{
+    {DbChecksum::kFast, "fast"},
+    {DbChecksum::kStock, "stock"},
+}};
+
 std::vector<std::string_view> OptionsOf(StoreKind kind) {
   if (kind == StoreKind::kMemory) return {"iodepth", "capacity"};
+  if (kind == StoreKind::kRocksDb) {
+    return {"iodepth", "ioengine", "direct", "capacity", "layout", "wal", "fs", "crc"};
+  }
   return {"iodepth", "ioengine", "direct", "capacity", "sync"};
 }
 
@@ -45,6 +66,7 @@ std::vector<SyncMode> SyncModesOf(StoreKind kind) {
   if (kind == StoreKind::kFiles) {
     return {SyncMode::kFull, SyncMode::kNone, SyncMode::kCommit, SyncMode::kBlock};
   }
+  if (kind == StoreKind::kRocksDb) return {SyncMode::kFull};
   return {SyncMode::kFull, SyncMode::kNone};
 }
 
@@ -146,7 +168,10 @@ Status ParseOption(std::string_view key, std::string_view value, StoreSpec& spec
   if (key == "direct") return set(spec.direct, ParseDirectMode(value));
   if (key == "capacity") return set(spec.capacity_bytes, ParseByteSize(value, "capacity"));
   if (key == "sync") return set(spec.sync, ParseSyncMode(value));
-  KVBED_CHECK(false);
+  if (key == "layout") return set(spec.layout, ParseName(kLayouts, "layout", value));
+  if (key == "wal") return set(spec.wal, ParseName(kWalModes, "wal", value));
+  if (key == "fs") return set(spec.fs, ParseName(kFileSystems, "fs", value));
+  return set(spec.crc, ParseName(kChecksums, "crc", value));
 }
 
 Status ParseOptions(std::string_view text, StoreSpec& spec) {
@@ -168,7 +193,7 @@ Result<StoreSpec> Parse(std::string_view text) {
   if (colon == std::string_view::npos ||
       text.substr(0, colon).find('/') != std::string_view::npos) {
     return Status::InvalidArgument(
-        fmt::format("it has no kind; write slab:PATH, files:PATH or memory:"));
+        fmt::format("it has no kind; write slab:PATH, rocksdb:PATH, files:PATH or memory:"));
   }
   StoreSpec spec;
   KVBED_ASSIGN_OR_RETURN(spec.kind, ParseName(kKinds, "store kind", text.substr(0, colon)));
@@ -201,6 +226,8 @@ std::string_view StoreKindName(StoreKind kind) { return NameIn(kKinds, kind); }
 std::string_view DirectModeName(DirectMode mode) { return NameIn(kDirectModes, mode); }
 std::string_view SyncModeName(SyncMode mode) { return NameIn(kSyncModes, mode); }
 
+std::string_view RecordLayoutName(RecordLayout layout) { return NameIn(kLayouts, layout); }
+
 Result<DirectMode> ParseDirectMode(std::string_view name) {
   return ParseName(kDirectModes, "direct", name);
 }
@@ -213,7 +240,11 @@ StoreSettings EffectiveSettings(const StoreSpec& spec, const StoreSettings& defa
           .ioengine = spec.ioengine.value_or(defaults.ioengine),
           .direct = spec.direct.value_or(defaults.direct),
           .capacity_bytes = spec.capacity_bytes.value_or(defaults.capacity_bytes),
-          .sync = spec.sync.value_or(defaults.sync)};
+          .sync = spec.sync.value_or(defaults.sync),
+          .layout = spec.layout ? spec.layout : defaults.layout,
+          .wal = spec.wal.value_or(defaults.wal),
+          .fs = spec.fs.value_or(defaults.fs),
+          .crc = spec.crc.value_or(defaults.crc)};
 }
 
 Status CheckSettings(StoreKind kind, const StoreSettings& settings) {
@@ -243,6 +274,10 @@ std::string StoreSpec::ToString() const {
   if (direct) add("direct", DirectModeName(*direct));
   if (capacity_bytes) add("capacity", *capacity_bytes);
   if (sync) add("sync", SyncModeName(*sync));
+  if (layout) add("layout", RecordLayoutName(*layout));
+  if (wal) add("wal", NameIn(kWalModes, *wal));
+  if (fs) add("fs", NameIn(kFileSystems, *fs));
+  if (crc) add("crc", NameIn(kChecksums, *crc));
   if (!snapshot.empty()) text += '#' + snapshot;
   return text;
 }

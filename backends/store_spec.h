@@ -13,7 +13,7 @@
 
 namespace kvbed {
 
-enum class StoreKind : uint8_t { kSlab, kFiles, kMemory };
+enum class StoreKind : uint8_t { kSlab, kRocksDb, kFiles, kMemory };
 
 enum class DirectMode : uint8_t {
   kRequired,  // an error where direct I/O can't be had
@@ -28,9 +28,28 @@ enum class SyncMode : uint8_t {
   kBlock,   // there too: each file is durable before its put completes
 };
 
-std::string_view StoreKindName(StoreKind kind);    // "slab", "files", "memory"
-std::string_view DirectModeName(DirectMode mode);  // "required", "optional", "off"
-std::string_view SyncModeName(SyncMode mode);      // "full", "none", "commit", "block"
+// The following are RocksDB's.
+enum class RecordLayout : uint8_t {
+  kBlob,   // records are values in its blob files
+  kIndex,  // records are in a slab, it holds where each one is
+};
+enum class WalMode : uint8_t {
+  kOff,  // durable when memtables are flushed
+  kOn,   // durable when the log is synced
+};
+enum class DbFileSystem : uint8_t {
+  kSeam,   // kvbed's, over the seam
+  kPosix,  // RocksDB's own, buffered
+};
+enum class DbChecksum : uint8_t {
+  kFast,   // CRC32C with the CPU's instructions
+  kStock,  // as RocksDB's library computes it
+};
+
+std::string_view StoreKindName(StoreKind kind);          // "slab", "rocksdb", "files", "memory"
+std::string_view DirectModeName(DirectMode mode);        // "required", "optional", "off"
+std::string_view SyncModeName(SyncMode mode);            // "full", "none", "commit", "block"
+std::string_view RecordLayoutName(RecordLayout layout);  // "blob", "index"
 Result<DirectMode> ParseDirectMode(std::string_view name);
 Result<SyncMode> ParseSyncMode(std::string_view name);
 
@@ -44,6 +63,10 @@ struct StoreSpec {
   std::optional<DirectMode> direct;
   std::optional<uint64_t> capacity_bytes;
   std::optional<SyncMode> sync;
+  std::optional<RecordLayout> layout;
+  std::optional<WalMode> wal;
+  std::optional<DbFileSystem> fs;
+  std::optional<DbChecksum> crc;
 
   std::string snapshot;  // empty for none
 
@@ -59,6 +82,10 @@ struct StoreSettings {
   DirectMode direct = DirectMode::kRequired;
   uint64_t capacity_bytes = 0;  // 0: the free space less a reserve
   SyncMode sync = SyncMode::kFull;
+  std::optional<RecordLayout> layout;  // none: the store's, or kBlob for a new one
+  WalMode wal = WalMode::kOff;
+  DbFileSystem fs = DbFileSystem::kSeam;
+  DbChecksum crc = DbChecksum::kFast;
   bool operator==(const StoreSettings&) const = default;
 };
 

@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <thread>
 #include <utility>
 
+#include "backends/queue_owner.h"
 #include "backends/transfer.h"
 #include "backends/uring_ring.h"
 #include "offload/clock.h"
@@ -27,7 +27,7 @@ constexpr uint64_t kEnterPauseNs = 4'000'000;
 class UringQueue final : public IoQueue {
  public:
   UringQueue(const IoQueueOptions& options, std::unique_ptr<UringRing> ring)
-      : options_(options), ring_(std::move(ring)) {
+      : options_(options), owner_(options), ring_(std::move(ring)) {
     const uint32_t depth = std::min(options.iodepth, ring_->in_flight_max());
     transfers_.resize(depth);
     for (uint32_t slot = depth; slot-- > 0;) free_slots_.push_back(slot);
@@ -47,7 +47,7 @@ class UringQueue final : public IoQueue {
   ~UringQueue() override { Quiesce(Status::IoError("the queue was closed before this was begun")); }
 
   Status AttachFile(const File& file) override {
-    CheckThread();
+    owner_.Check();
     if (!file.is_open()) return Status::InvalidArgument("attach a file that isn't open");
     const Status status = ring_->RegisterFile(file);
     if (status.ok()) info_.registered_files = true;
@@ -56,7 +56,7 @@ class UringQueue final : public IoQueue {
   }
 
   void Submit(std::span<IoRequest* const> requests) override {
-    CheckThread();
+    owner_.Check();
     for (IoRequest* request : requests) {
       if (!Transfer::Admit(*request)) {
         finished_.push_back(request);
@@ -72,7 +72,7 @@ class UringQueue final : public IoQueue {
   }
 
   Status Reap(size_t min_complete, std::vector<IoRequest*>& completed) override {
-    CheckThread();
+    owner_.Check();
     const size_t wanted = std::min(min_complete, outstanding());
     bool looked = false;
     for (;;) {
@@ -95,8 +95,6 @@ class UringQueue final : public IoQueue {
   IoQueueInfo info() const override { return info_; }
 
  private:
-  void CheckThread() const { KVBED_CHECK(std::this_thread::get_id() == thread_); }
-
   // Starts requests while there are slots. Prepares only: Enter submits.
   void Fill() {
     while (!waiting_.empty() && !free_slots_.empty()) {
@@ -206,6 +204,7 @@ class UringQueue final : public IoQueue {
   void ForgetSubmitted() {
     const size_t left = io_uring_sq_ready(ring_->get());
     KVBED_CHECK(left <= unsubmitted_.size());
+    info_.calls += unsubmitted_.size() - left;
     unsubmitted_.erase(unsubmitted_.begin(), unsubmitted_.end() - static_cast<ptrdiff_t>(left));
     const auto in_flight = static_cast<uint32_t>(in_ring_ - left);
     info_.iodepth_achieved = std::max(info_.iodepth_achieved, in_flight);
@@ -250,7 +249,7 @@ class UringQueue final : public IoQueue {
       if (broken_.ok()) broken_ = status;
       return;
     }
-    CheckThread();
+    owner_.Check();
     if (broken_.ok()) broken_ = status;
     for (IoRequest* request : std::exchange(waiting_, {})) {
       Transfer::Drop(*request, broken_);
@@ -284,7 +283,7 @@ class UringQueue final : public IoQueue {
   }
 
   const IoQueueOptions options_;
-  const std::thread::id thread_ = std::this_thread::get_id();
+  const QueueOwner owner_;
   std::unique_ptr<UringRing> ring_;
   IoQueueInfo info_;
   Status broken_;
@@ -304,12 +303,13 @@ class UringQueue final : public IoQueue {
 Result<std::unique_ptr<IoQueue>> OpenUringQueue(const IoQueueOptions& options, RingFlags flags) {
   KVBED_RETURN_IF_ERROR(CheckQueueOptions(options));
   KVBED_ASSIGN_OR_RETURN(std::unique_ptr<UringRing> ring,
-                         UringRing::Open(options.iodepth, flags == RingFlags::kNone));
+                         UringRing::Open(options.iodepth, options.lendable, flags));
   return std::unique_ptr<IoQueue>(std::make_unique<UringQueue>(options, std::move(ring)));
 }
 
 Status ProbeUring() {
-  KVBED_ASSIGN_OR_RETURN(const std::unique_ptr<UringRing> ring, UringRing::Open(2, false));
+  KVBED_ASSIGN_OR_RETURN(const std::unique_ptr<UringRing> ring,
+                         UringRing::Open(2, false, RingFlags::kBest));
   const std::unique_ptr<io_uring_probe, decltype(&io_uring_free_probe)> probe(
       io_uring_get_probe_ring(ring->get()), &io_uring_free_probe);
   for (const int op : {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC, IORING_OP_READ_FIXED,

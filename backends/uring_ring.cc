@@ -76,11 +76,13 @@ std::string ExplainRefusal(int error) {
   }
 }
 
-Result<std::unique_ptr<UringRing>> UringRing::Open(uint32_t entries, bool plain) {
+Result<std::unique_ptr<UringRing>> UringRing::Open(uint32_t entries, bool lendable,
+                                                   RingFlags wanted) {
   auto ring = std::make_unique<UringRing>();
   int error = EINVAL;
   for (const unsigned flags : kFlagChoices) {
-    if (plain && flags != 0) continue;
+    if (wanted == RingFlags::kNone && flags != 0) continue;
+    if (lendable && (flags & IORING_SETUP_SINGLE_ISSUER) != 0) continue;
     io_uring_params params{};
     params.flags = flags | IORING_SETUP_CLAMP;
     error = -io_uring_queue_init_params(entries, &ring->ring_, &params);

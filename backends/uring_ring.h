@@ -10,15 +10,17 @@
 #include <vector>
 
 #include "backends/io.h"
+#include "backends/uring_queue.h"
 #include "offload/status.h"
 
 namespace kvbed {
 
 class UringRing {
  public:
-  // `entries` is rounded up to a power of two and clamped to what the kernel allows. With
-  // `plain`, or where the kernel refuses it with EINVAL, without SINGLE_ISSUER and DEFER_TASKRUN.
-  static Result<std::unique_ptr<UringRing>> Open(uint32_t entries, bool plain);
+  // `entries` is rounded up to a power of two and clamped to what the kernel allows. Flags that
+  // the kernel refuses with EINVAL are left out, and for a ring that threads hand on, those that
+  // bind it to one.
+  static Result<std::unique_ptr<UringRing>> Open(uint32_t entries, bool lendable, RingFlags flags);
 
   UringRing() = default;  // no ring: Open makes one
   UringRing(const UringRing&) = delete;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "offload/bytes.h"
@@ -70,6 +71,10 @@ struct StoreInfo {
   bool registered_files = false;
   std::string registered_files_reason;
   std::vector<std::string> ring_flags;
+  // What else a store says of itself, by name: options, versions, statistics.
+  std::vector<std::pair<std::string, std::string>> details;
+  // What makes its figures or its safety other than one would expect.
+  std::vector<std::string> warnings;
   std::string
       durability;  // what D1 and D2 are here, e.g. "fdatasync; fsync, rename, fsync of the folder"
   uint64_t records = 0;          // committed

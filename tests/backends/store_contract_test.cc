@@ -16,7 +16,10 @@ struct StoreCase {
   const char* spec;  // {} is a folder
   bool faulty;       // behind a faulty store without faults
   bool persistent;
+  uint64_t log_bytes = 0;  // by which it may grow with use: the text that RocksDB logs
 };
+
+constexpr uint64_t kRocksDbLog = 400 << 10;
 
 std::ostream& operator<<(std::ostream& out, const StoreCase& store) { return out << store.name; }
 
@@ -237,7 +240,7 @@ TEST_P(StoreContractTest, SpaceComesBack) {
   const uint64_t cycles = GetParam().persistent ? 20 : 100;
   for (uint64_t i = 2; i < 2 + cycles; ++i) cycle(i);
   const StoreInfo after = store_->info();
-  EXPECT_EQ(after.allocated_bytes, before.allocated_bytes);
+  EXPECT_LE(after.allocated_bytes, before.allocated_bytes + GetParam().log_bytes);
   EXPECT_EQ(after.records, 0u);
   EXPECT_EQ(after.logical_bytes, 0u);
 }
@@ -406,16 +409,22 @@ TEST_P(StoreContractTest, AStoreOpenedForReadingTakesNoChange) {
 
 INSTANTIATE_TEST_SUITE_P(
     EveryStore, StoreContractTest,
-    ::testing::Values(StoreCase{"Memory", "memory:", false, false},
-                      StoreCase{"SlabIoUring", "slab:{}?ioengine=io_uring", false, true},
-                      StoreCase{"SlabPsync", "slab:{}?ioengine=psync", false, true},
-                      StoreCase{"SlabBuffered", "slab:{}?direct=off", false, true},
-                      StoreCase{"FilesIoUring", "files:{}?ioengine=io_uring", false, true},
-                      StoreCase{"FilesPsync", "files:{}?ioengine=psync", false, true},
-                      StoreCase{"FilesSyncedEach", "files:{}?sync=block", false, true},
-                      StoreCase{"FilesBufferedUnsynced", "files:{}?direct=off&sync=none", false,
-                                true},
-                      StoreCase{"FaultyWithoutFaults", "memory:", true, false}),
+    ::testing::Values(
+        StoreCase{"Memory", "memory:", false, false},
+        StoreCase{"SlabIoUring", "slab:{}?ioengine=io_uring", false, true},
+        StoreCase{"SlabPsync", "slab:{}?ioengine=psync", false, true},
+        StoreCase{"SlabBuffered", "slab:{}?direct=off", false, true},
+        StoreCase{"FilesIoUring", "files:{}?ioengine=io_uring", false, true},
+        StoreCase{"FilesPsync", "files:{}?ioengine=psync", false, true},
+        StoreCase{"FilesSyncedEach", "files:{}?sync=block", false, true},
+        StoreCase{"FilesBufferedUnsynced", "files:{}?direct=off&sync=none", false, true},
+        StoreCase{"RocksDbBlob", "rocksdb:{}", false, true, kRocksDbLog},
+        StoreCase{"RocksDbBlobPsync", "rocksdb:{}?ioengine=psync", false, true, kRocksDbLog},
+        StoreCase{"RocksDbBlobWal", "rocksdb:{}?wal=on", false, true, kRocksDbLog},
+        StoreCase{"RocksDbBlobPosix", "rocksdb:{}?fs=posix", false, true, kRocksDbLog},
+        StoreCase{"RocksDbIndex", "rocksdb:{}?layout=index", false, true, kRocksDbLog},
+        StoreCase{"RocksDbIndexWal", "rocksdb:{}?layout=index&wal=on", false, true, kRocksDbLog},
+        StoreCase{"FaultyWithoutFaults", "memory:", true, false}),
     [](const auto& one) { return std::string(one.param.name); });
 
 }  // namespace

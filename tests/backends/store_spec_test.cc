@@ -58,7 +58,8 @@ TEST(StoreSpecTest, CharactersOfTheGrammarAreEncodedInThePath) {
 TEST(StoreSpecTest, TextComesBack) {
   for (const char* text :
        {"slab:/data/kv", "memory:", "memory:?iodepth=4&capacity=1000", "slab:a%3Fb%23c%26d%25e#s",
-        "slab:/kv?iodepth=32&ioengine=io_uring&direct=off&capacity=4096&sync=full#s1"}) {
+        "slab:/kv?iodepth=32&ioengine=io_uring&direct=off&capacity=4096&sync=full#s1",
+        "rocksdb:/rdb?layout=index&wal=on&fs=posix&crc=stock#s"}) {
     EXPECT_EQ(Spec(text).ToString(), text);
     EXPECT_EQ(Spec(Spec(text).ToString()), Spec(text));
   }
@@ -68,7 +69,7 @@ TEST(StoreSpecTest, WhatIsWrongIsNamedWithTheNearestRightName) {
   const std::pair<const char*, const char*> cases[] = {
       {"slap:/kv", "did you mean 'slab'?"},
       {"mem:", "did you mean 'memory'?"},
-      {"zzz:/kv", "not one of slab, files, memory"},
+      {"zzz:/kv", "not one of slab, rocksdb, files, memory"},
       {"/data/kv", "it has no kind"},
       {"./a:b", "it has no kind"},
       {"", "it has no kind"},
@@ -81,6 +82,9 @@ TEST(StoreSpecTest, WhatIsWrongIsNamedWithTheNearestRightName) {
       {"slab:/kv?sync=yes", "not one of full, none"},
       {"slab:/kv?sync=block", "one of a slab store's: full, none"},
       {"files:/kv?layout=blob", "option of a files store"},
+      {"rocksdb:/kv?sync=none", "option of a rocksdb store"},
+      {"rocksdb:/kv?layout=blobs", "did you mean 'blob'?"},
+      {"rocksdb:/kv?wal=1", "not one of off, on"},
       {"slab:/kv?ioengine=libaio", "libaio"},
       {"slab:/kv?iodepth=0", "1 to 4096"},
       {"slab:/kv?iodepth=4097", "1 to 4096"},

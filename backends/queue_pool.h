@@ -1,0 +1,68 @@
+// Queues with memory of their own, lent to one thread at a time: for code that is called from
+// threads which it didn't start. It doesn't know what is moved. Any number of threads may borrow.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/io.h"
+#include "offload/aligned_buffer.h"
+#include "offload/status.h"
+
+namespace kvbed {
+
+class QueuePool {
+  struct Lent {
+    AlignedBuffer memory;
+    std::unique_ptr<IoQueue> queue;  // after the memory, so that it goes before
+    uint64_t calls_counted = 0;
+  };
+
+ public:
+  struct Options {
+    uint32_t iodepth = 16;
+    uint64_t memory_bytes = 0;  // of each queue, registered where that can be
+  };
+
+  // `io` must outlive it.
+  QueuePool(Io& io, Options options) : io_(&io), options_(options) {}
+
+  // A borrowed queue. It goes back when nothing is outstanding and it isn't broken; else it is
+  // closed, which waits for the device, so that no memory is lent that the device may still touch.
+  class Loan {
+   public:
+    Loan(Loan&& other) noexcept = default;
+    Loan& operator=(Loan&&) = delete;
+    ~Loan();
+    IoQueue& queue() { return *lent_->queue; }
+    MutableBytes memory() { return lent_->memory.bytes(); }
+    void MarkBroken() { broken_ = true; }
+
+   private:
+    friend class QueuePool;
+    Loan(QueuePool* pool, std::unique_ptr<Lent> lent) : pool_(pool), lent_(std::move(lent)) {}
+
+    QueuePool* pool_;
+    std::unique_ptr<Lent> lent_;
+    bool broken_ = false;
+  };
+
+  // Opens a queue when all are lent.
+  Result<Loan> Borrow();
+
+  // Of all queues so far, as of their return.
+  IoQueueInfo info() const;
+
+ private:
+  void Return(std::unique_ptr<Lent> lent, bool usable);
+
+  Io* io_;
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Lent>> idle_;
+  IoQueueInfo info_;
+};
+
+}  // namespace kvbed

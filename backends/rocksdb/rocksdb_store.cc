@@ -1,0 +1,44 @@
+#include "backends/rocksdb_store.h"
+
+#include <utility>
+
+#include "backends/rocksdb/blob_store.h"
+#include "backends/rocksdb/index_store.h"
+
+namespace kvbed {
+namespace {
+
+constexpr std::string_view kDatabaseFolderName = "db";
+
+}  // namespace
+
+Result<std::unique_ptr<BlockStore>> OpenRocksDbStore(std::unique_ptr<Io> io,
+                                                     const RocksDbStoreOptions& options) {
+  const bool write = options.access != StoreAccess::kRead;
+  KVBED_ASSIGN_OR_RETURN(
+      StoreFolder folder,
+      StoreFolder::Open(*io, options.path, {.name = "rocksdb", .contents = kDatabaseFolderName},
+                        options.access));
+  DirectSupport direct;
+  if (options.settings.fs == DbFileSystem::kSeam) {
+    KVBED_ASSIGN_OR_RETURN(direct,
+                           FindDirectSupport(*io, folder.path(), options.settings.direct, write));
+  } else {
+    KVBED_ASSIGN_OR_RETURN(direct, FindDirectSupport(*io, folder.path(), DirectMode::kOff, write));
+    direct.reason = "fs=posix: RocksDB's own file system, buffered as it comes";
+  }
+  KVBED_ASSIGN_OR_RETURN(auto database,
+                         Database::Open(*io, {.path = folder.contents_path(),
+                                              .create = options.access == StoreAccess::kCreate,
+                                              .write = write,
+                                              .direct = direct.direct,
+                                              .settings = options.settings}));
+  if (database->layout() == RecordLayout::kIndex) {
+    return MakeIndexStore(std::move(io), options, std::move(folder), std::move(direct),
+                          std::move(database));
+  }
+  return MakeBlobStore(std::move(io), options, std::move(folder), std::move(direct),
+                       std::move(database));
+}
+
+}  // namespace kvbed
