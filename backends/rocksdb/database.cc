@@ -228,7 +228,10 @@ std::vector<rocksdb::Status> Database::MultiGet(DbFamily which,
   return statuses;
 }
 
+// Debian's library keeps its assertions: after a failed write or sync of the log, using it again
+// ends the process. So nothing is asked of a database that has failed.
 Status Database::Write(rocksdb::WriteBatch& batch, bool sync) {
+  KVBED_RETURN_IF_ERROR(BackgroundError());
   rocksdb::WriteOptions write;
   write.disableWAL = options_.settings.wal == WalMode::kOff;
   write.sync = sync && !write.disableWAL;
@@ -261,6 +264,7 @@ Status Database::MakeDurable(const std::vector<DbFamily>& families) {
 }
 
 Status Database::FlushAll(bool wait) {
+  KVBED_RETURN_IF_ERROR(BackgroundError());
   rocksdb::FlushOptions flush;
   flush.wait = wait;
   flush.allow_write_stall = true;

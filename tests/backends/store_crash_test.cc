@@ -1,14 +1,18 @@
 // Every store that keeps files when the process dies or the power goes, at every operation: what
 // was answered ok is there and whole, what was under way is there wholly or not at all, and space
 // comes back.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include "backends/faulty_io.h"
@@ -25,8 +29,11 @@ struct CrashCase {
   const char* name;
   const char* kind;
   const char* options;
-  uint64_t stride;  // every so many operations is one to crash at
-  uint64_t syncs;   // the scenario needs at least so many
+  uint64_t capacity_bytes;
+  bool to_the_byte;  // the capacity is for records only
+  uint64_t stride;   // every so many operations is one to crash at
+  uint64_t syncs;    // the scenario needs at least so many
+  uint64_t sync_stride = 1;
 };
 
 std::ostream& operator<<(std::ostream& out, const CrashCase& one) { return out << one.name; }
@@ -34,8 +41,8 @@ std::ostream& operator<<(std::ostream& out, const CrashCase& one) { return out <
 Result<std::unique_ptr<BlockStore>> OpenOver(std::unique_ptr<Io> io, const CrashCase& one,
                                              const std::string& path, StoreAccess access,
                                              const std::string& options = "") {
-  const std::string spec = fmt::format("{}:{}?capacity={}{}{}", one.kind, path,
-                                       kSlots * kSmallRecord, one.options, options);
+  const std::string spec = fmt::format("{}:{}?capacity={}{}{}", one.kind, path, one.capacity_bytes,
+                                       one.options, options);
   return OpenStoreOver(std::move(io), ParseStoreSpec(spec).value(), {.access = access});
 }
 
@@ -84,7 +91,7 @@ class StoreCrashTest : public ::testing::TestWithParam<CrashCase> {
     for (const auto& entry : fs::recursive_directory_iterator(path_)) {
       EXPECT_FALSE(IsTemporaryPath(entry.path().string())) << entry.path();
     }
-    CheckSpace(**store, expected);
+    CheckSpace(**store, expected, GetParam().to_the_byte);
   }
 
   TempDir dir_;
@@ -102,7 +109,8 @@ TEST_P(StoreCrashTest, ACrashAtAnyOperationLeavesEverySnapshotWholeOrAbsent) {
     FaultDevice device({}, {.power_cuts = false});
     device.CrashAfter(after);
     const bool whole = RunScenario(device, expected);
-    EXPECT_EQ(whole, !device.dead());
+    // What a store does in the background may come after the last step.
+    EXPECT_TRUE(whole || device.dead());
     EXPECT_GE(expected.steps_done(), last_steps);
     last_steps = expected.steps_done();
     CheckAfter(expected);
@@ -144,7 +152,7 @@ TEST_P(StoreCrashTest, AStoreThatIsBeingMadeWhenItCrashesIsMadeByTheNext) {
 
 TEST_P(StoreCrashTest, AfterAFailedSyncNothingIsCommittedUntilTheStoreIsReopened) {
   uint64_t refused = 0;
-  for (uint64_t first = 0;; ++first) {
+  for (uint64_t first = 0;; first += GetParam().sync_stride) {
     SCOPED_TRACE(fmt::format("sync {} fails", first));
     Expected expected = Fresh();
     FaultDevice device(
@@ -155,7 +163,7 @@ TEST_P(StoreCrashTest, AfterAFailedSyncNothingIsCommittedUntilTheStoreIsReopened
       ++refused;
       continue;
     }
-    if (whole) break;  // no sync was left to fail
+    if (whole && device.struck() == 0) break;  // no sync was left to fail
   }
   EXPECT_GE(refused, GetParam().syncs);
 
@@ -187,6 +195,17 @@ TEST_P(StoreCrashTest, AfterAFailedSyncNothingIsCommittedUntilTheStoreIsReopened
   CheckAfter(expected);
 }
 
+const CrashCase kCases[] = {
+    // Data, manifest and folder of each snapshot; the folder of the remove.
+    {"Slab", "slab", "", kSlots* kSmallRecord, true, 1, 9},
+    // Data and folders of each snapshot besides.
+    {"Files", "files", "", kSlots* kSmallRecord, true, 7, 20},
+    // Memtables and the database's own record of its files, for data and manifest alike.
+    {"RocksDbBlob", "rocksdb", "", 8 << 20, false, 97, 3, 13},
+    {"RocksDbBlobWal", "rocksdb", "&wal=on", 8 << 20, false, 97, 1, 13},
+    {"RocksDbIndex", "rocksdb", "&layout=index", kSlots* kSmallRecord, true, 61, 2, 13},
+};
+
 // A child changes snapshots until it is killed, and says of each change when it begins and ends.
 struct ChangeNote {
   char name = 'a';
@@ -200,10 +219,22 @@ Expected::State StateOf(const ChangeNote& note) {
   return MakeManifest(std::string(1, note.name), kSmallRecord, note.blocks, note.sequence_id);
 }
 
-[[noreturn]] void ChangeUntilKilled(const CrashCase& one, const std::string& path, IoEngine engine,
-                                    uint64_t seed, int pipe) {
+// What the child is told, in its environment: RocksDB's threads don't survive a fork, so that it
+// is this program again.
+constexpr const char* kChildVariable = "KVBED_TEST_KILLED_CHILD";
+
+TEST(StoreKillChild, DISABLED_ChangesUntilItIsKilled) {
+  const char* const told = std::getenv(kChildVariable);
+  ASSERT_NE(told, nullptr);
+  std::istringstream words(told);
+  size_t at = 0;
+  int engine = 0, pipe = 0;
+  uint64_t seed = 0;
+  std::string path;
+  words >> at >> engine >> seed >> pipe >> path;
   std::mt19937_64 random(seed);
-  auto store = OpenOver(OpenIo(engine).value(), one, path, StoreAccess::kWrite);
+  auto store = OpenOver(OpenIo(static_cast<IoEngine>(engine)).value(), kCases[at], path,
+                        StoreAccess::kWrite);
   if (!store.ok()) ::_exit(1);
   while (true) {
     ChangeNote note{.name = static_cast<char>('a' + random() % 3)};
@@ -222,10 +253,20 @@ Expected::State StateOf(const ChangeNote& note) {
   }
 }
 
-class StoreKillTest : public ::testing::TestWithParam<std::tuple<CrashCase, IoEngine>> {};
+[[noreturn]] void BecomeChild(const std::string& told) {
+  ::setenv(kChildVariable, told.c_str(), 1);
+  const int nowhere = ::open("/dev/null", O_WRONLY);
+  ::dup2(nowhere, STDOUT_FILENO);
+  ::execl("/proc/self/exe", "backends_test", "--gtest_filter=StoreKillChild.*",
+          "--gtest_also_run_disabled_tests", nullptr);
+  ::_exit(127);
+}
+
+class StoreKillTest : public ::testing::TestWithParam<std::tuple<size_t, IoEngine>> {};
 
 TEST_P(StoreKillTest, AKilledProcessLeavesEverySnapshotWholeAndTheStoreFree) {
-  const auto& [one, engine] = GetParam();
+  const auto& [at, engine] = GetParam();
+  const CrashCase& one = kCases[at];
   KVBED_NEEDS_ENGINE(engine);
   const TempDir dir;
   const std::string path = dir / "store";
@@ -242,7 +283,8 @@ TEST_P(StoreKillTest, AKilledProcessLeavesEverySnapshotWholeAndTheStoreFree) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       ::close(ends[0]);
-      ChangeUntilKilled(one, path, engine, child_seed, ends[1]);
+      BecomeChild(
+          fmt::format("{} {} {} {} {}", at, static_cast<int>(engine), child_seed, ends[1], path));
     }
     ::close(ends[1]);
     // Killed at some moment after it began its first changes.
@@ -272,26 +314,19 @@ TEST_P(StoreKillTest, AKilledProcessLeavesEverySnapshotWholeAndTheStoreFree) {
     auto store = OpenOver(OpenIo(engine).value(), one, path, StoreAccess::kWrite);
     ASSERT_OK(store);
     expected.Check(**store);
-    CheckSpace(**store, expected);
+    CheckSpace(**store, expected, one.to_the_byte);
     expected.GoOn();
   }
 }
 
-const CrashCase kCases[] = {
-    // Data, manifest and folder of each snapshot; the folder of the remove.
-    {"Slab", "slab", "", 1, 9},
-    // Data and folders of each snapshot besides.
-    {"Files", "files", "", 7, 20},
-};
-
 INSTANTIATE_TEST_SUITE_P(EveryStore, StoreCrashTest, ::testing::ValuesIn(kCases),
                          [](const auto& one) { return std::string(one.param.name); });
 INSTANTIATE_TEST_SUITE_P(EveryStore, StoreKillTest,
-                         ::testing::Combine(::testing::ValuesIn(kCases),
+                         ::testing::Combine(::testing::Range<size_t>(0, std::size(kCases)),
                                             ::testing::Values(IoEngine::kIoUring,
                                                               IoEngine::kPsync)),
                          [](const auto& one) {
-                           return std::string(std::get<0>(one.param).name) + "_" +
+                           return std::string(kCases[std::get<0>(one.param)].name) + "_" +
                                   std::string(IoEngineName(std::get<1>(one.param)));
                          });
 
