@@ -18,6 +18,7 @@
 #include "backends/record_index.h"
 #include "backends/record_path.h"
 #include "backends/snapshot_list.h"
+#include "backends/store_errors.h"
 #include "offload/aligned_buffer.h"
 
 namespace kvbed {
@@ -181,7 +182,7 @@ Status FileStore::SweepSequence(const std::string& spread, const std::string& se
 
 Status FileStore::CheckWritable() const {
   if (!writes()) {
-    return Status::InvalidArgument(fmt::format("{} was opened for reading", folder_.path()));
+    return OpenedForReading(folder_.path());
   }
   const Lock lock(mutex_);
   return guard_.status();
@@ -245,7 +246,7 @@ bool FileStore::Settled(StoreRequest& request, Status& status) {
 Status FileStore::StartPut(FileTransfer& transfer) {
   StoreRequest& request = *transfer.request;
   if (!writes()) {
-    return Status::InvalidArgument(fmt::format("{} was opened for reading", folder_.path()));
+    return OpenedForReading(folder_.path());
   }
   {
     const Lock lock(mutex_);
@@ -437,9 +438,8 @@ void FileStore::LandGet(FileTransfer& transfer) {
   if (request.status.code() != StatusCode::kNotFound) return;
   // The queue met the end of the file.
   request.short_bytes = transfer.io.done_bytes;
-  request.status = Status::Corruption(fmt::format("{} ends within the record: {} of {} bytes",
-                                                  transfer.file.path(), transfer.io.done_bytes,
-                                                  request.record.size()));
+  request.status = RecordIsShort(transfer.file.path() + " ends within the record",
+                                 transfer.io.done_bytes, request.record.size());
 }
 
 Status FileStore::DoFlush() {

@@ -21,8 +21,6 @@
 //   void Describe(StoreInfo& info);
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -43,6 +41,7 @@
 #include "backends/slab_files.h"
 #include "backends/slab_store.h"
 #include "backends/snapshot_list.h"
+#include "backends/store_errors.h"
 #include "offload/aligned_buffer.h"
 
 namespace kvbed {
@@ -146,21 +145,18 @@ Status SlabStoreWith<Keeper>::CheckPlaces(const Manifest& manifest) {
   std::vector<uint64_t> new_slots;
   for (const ManifestBlock& block : manifest.blocks) {
     if (block.place >= static_cast<uint64_t>(INT64_MAX) / record_bytes) {
-      return Status::Corruption(fmt::format("snapshot {} names slot {}, which no file can have",
-                                            manifest.name, block.place));
+      return NoFileHasSlot(manifest, block.place);
     }
     if (index_.Find(block.id) != nullptr) continue;
     if (slab.slots.IsUsed(block.place)) {
-      return Status::Corruption(
-          fmt::format("snapshot {} names slot {} of {}, which holds a newer snapshot's record",
-                      manifest.name, block.place, slab.path));
+      return SlotHoldsNewerRecord(manifest, block.place, slab.path);
     }
     new_slots.push_back(block.place);
   }
   std::sort(new_slots.begin(), new_slots.end());
   const auto twice = std::adjacent_find(new_slots.begin(), new_slots.end());
   if (twice == new_slots.end()) return Status::Ok();
-  return Status::Corruption(fmt::format("snapshot {} names slot {} twice", manifest.name, *twice));
+  return SlotIsNamedTwice(manifest, *twice);
 }
 
 template <class Keeper>
@@ -175,7 +171,7 @@ Status SlabStoreWith<Keeper>::LoadManifest(const Manifest& manifest) {
 template <class Keeper>
 Status SlabStoreWith<Keeper>::CheckWritable() const {
   if (!writes()) {
-    return Status::InvalidArgument(fmt::format("{} was opened for reading", folder_.path()));
+    return OpenedForReading(folder_.path());
   }
   const Lock lock(mutex_);
   return guard_.status();
@@ -228,7 +224,7 @@ void SlabStoreWith<Keeper>::DoSubmit(uint32_t handle, std::span<StoreRequest* co
 template <class Keeper>
 Status SlabStoreWith<Keeper>::BeginPut(SlabChannel& channel, StoreRequest& request) {
   if (!writes()) {
-    return Status::InvalidArgument(fmt::format("{} was opened for reading", folder_.path()));
+    return OpenedForReading(folder_.path());
   }
   if (const IndexEntry* entry = index_.Find(request.id)) {
     if (entry->digest != request.digest) return index_.OtherBytes(request.id);
@@ -256,10 +252,7 @@ Status SlabStoreWith<Keeper>::BeginGet(SlabChannel& channel, StoreRequest& reque
   if (found != nullptr) {
     KVBED_RETURN_IF_ERROR(found->status());
     if (**found != entry->place) {
-      return Status::Corruption(
-          fmt::format("the index has the record of {} in slot {}, its "
-                      "manifest in slot {}",
-                      request.id.ToString(), **found, entry->place));
+      return PlacesDiffer(request.id, **found, entry->place);
     }
   }
   SlabFile& slab = *files_.Find(entry->record_bytes);
@@ -335,8 +328,8 @@ void SlabStoreWith<Keeper>::LandGet(SlabTransfer& transfer) {
   // The queue met the end of the file.
   request.short_bytes = transfer.io.done_bytes;
   request.status =
-      Status::Corruption(fmt::format("{} ends within slot {}: {} of {} bytes", transfer.slab->path,
-                                     transfer.slot, transfer.io.done_bytes, request.record.size()));
+      RecordIsShort(transfer.slab->path + " ends within slot " + std::to_string(transfer.slot),
+                    transfer.io.done_bytes, request.record.size());
 }
 
 template <class Keeper>
@@ -474,6 +467,7 @@ StoreInfo SlabStoreWith<Keeper>::DoInfo() const {
   info.kind = "slab";
   info.design = direct_.direct ? "slots of preallocated files, direct I/O"
                                : "slots of preallocated files, through the page cache";
+  info.overwrites = true;
   info.uuid = folder_.uuid();
   info.direct = direct_.direct;
   info.direct_reason = direct_.reason;

@@ -64,6 +64,7 @@ struct StoreInfo {
   uint64_t alignment_bytes = 0;
   uint64_t record_bytes = 0;  // of the records in it; 0 for none or several sizes
   bool asynchronous = false;  // transfers go on while the caller does something else
+  bool overwrites = false;    // a put may go to a place that was written before
   uint32_t iodepth_requested = 0;
   uint32_t iodepth_achieved = 0;
   bool registered_buffers = false;

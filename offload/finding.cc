@@ -18,6 +18,7 @@ std::string_view CheckName(Check check) {
     case Check::kMissing: return "missing";
     case Check::kPoison: return "poison";
     case Check::kShort: return "short";
+    case Check::kStore: return "store";
   }
   return "unknown";
 }

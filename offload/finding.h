@@ -27,6 +27,7 @@ enum class Check : uint8_t {
   kMissing,   // the store has no such record
   kPoison,    // the destination still holds what it was poisoned with: nothing was copied
   kShort,     // the store holds fewer bytes than the record has
+  kStore,     // the store itself found that what it holds is damaged
 };
 
 // What the bytes prove about how they were damaged.

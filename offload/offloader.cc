@@ -209,7 +209,9 @@ class Reader {
       if (MonotonicNs() - start_ns > kExplainNs) return;
       Finding& finding = report_.findings[i];
       const uint64_t block = finding.id.key.block_index;
-      if (finding.check != Check::kShort && finding.check != Check::kMissing) {
+      const bool has_bytes = finding.check != Check::kShort && finding.check != Check::kMissing &&
+                             finding.check != Check::kStore;
+      if (has_bytes) {
         ExplainDamage(pool_.record(records_[block]), manifest_.ExpectedHeader(block),
                       manifest_.blocks[block].digest, finding);
       }
@@ -300,7 +302,9 @@ class Reader {
           finding.check == Check::kShort && short_bytes && short_bytes == finding.byte_offset;
       const bool missing_again =
           finding.check == Check::kMissing && status.code() == StatusCode::kNotFound;
-      return short_again || missing_again ? Reread::kSame : Reread::kFailed;
+      const bool damaged_again =
+          finding.check == Check::kStore && status.code() == StatusCode::kCorruption;
+      return short_again || missing_again || damaged_again ? Reread::kSame : Reread::kFailed;
     }
     if (!VerifyRecord(scratch, manifest_.ExpectedHeader(block), manifest_.blocks[block].digest)) {
       return Reread::kGood;
@@ -321,14 +325,15 @@ class Reader {
   }
 
   void RecordFailure(uint64_t block, const Status& status) {
-    if (status.code() != StatusCode::kNotFound) {
+    const bool missing = status.code() == StatusCode::kNotFound;
+    if (!missing && status.code() != StatusCode::kCorruption) {
       bad_blocks_.push_back(block);
       report_.failed_reads.push_back({block, status});
       return;
     }
-    Finding finding = EmptyFinding(block, Check::kMissing);
+    Finding finding = EmptyFinding(block, missing ? Check::kMissing : Check::kStore);
     finding.expected = "the record";
-    finding.actual = "no such record";
+    finding.actual = missing ? "no such record" : "damaged, as the store says";
     finding.message = status.message();
     AddFinding(block, std::move(finding));
   }

@@ -482,6 +482,9 @@ Violations NoThreadLocalState(std::string_view path, std::string_view text) {
 Violations HotPathIsPlain(std::string_view path, std::string_view text) {
   static const std::vector<Exception> exceptions = {
       {"backends/fault_device.cc", "fault injection, not on the way of a record"},
+      {"backends/request_workers.h", "one call for a batch of records"},
+      {"backends/rocksdb/database.cc", "RocksDB takes them when it is opened"},
+      {"backends/rocksdb/database.h", "RocksDB takes them when it is opened"},
       {"backends/snapshot_list.cc", "reads the manifests when a store is opened"},
       {"backends/snapshot_list.h", "reads the manifests when a store is opened"},
       {"backends/unsynced_log.h", "fault injection, not on the way of a record"},

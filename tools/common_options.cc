@@ -88,17 +88,19 @@ void AddStoreTuningOptions(OptionSet& set, StoreOptions& options) {
   set.Parsed("--capacity", "SIZE",
              "most that the store may take, as in 10GiB [free space less a reserve]",
              options.capacity, SizeOf("--capacity"));
-  set.OneOf("--sync", "none publishes without waiting for the data [full]", options.sync,
-            {"full", "none"});
+  set.OneOf("--sync",
+            "none publishes without waiting for the data; files: has commit and block too [full]",
+            options.sync, {"full", "none", "commit", "block"});
 }
 
 OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options, StoreKinds kinds) {
   set.Group("Store");
   const auto store =
       set.Text("-s,--store", "SPEC",
-               kinds == StoreKinds::kAny
-                   ? "slab:DIR or memory:; options of its own as in slab:DIR?iodepth=32&sync=none"
-                   : "slab:DIR; options of its own as in slab:DIR?iodepth=32&sync=none",
+               kinds == StoreKinds::kAny ? "slab:DIR, rocksdb:DIR, files:DIR or memory:; options "
+                                           "of its own as in 'rocksdb:DIR?wal=on&layout=index'"
+                                         : "slab:DIR, rocksdb:DIR or files:DIR; options of its own "
+                                           "as in 'rocksdb:DIR?wal=on&layout=index'",
                options.spec);
   AddStoreTuningOptions(set, options);
   return store;

@@ -37,7 +37,7 @@ RecordId ParseId(const std::string& hex) {
 
 Finding FindingFromJson(const Json& json) {
   Finding finding;
-  finding.check = ByName(json.at("check").get<std::string>(), CheckName, Check::kShort)
+  finding.check = ByName(json.at("check").get<std::string>(), CheckName, Check::kStore)
                       .value_or(Check::kPayload);
   finding.id = ParseId(json.at("id").get<std::string>());
   finding.layer = OptionalNumber<uint32_t>(json.at("layer"));

@@ -107,6 +107,11 @@ Json StoreJson(const StoreInfo& info, std::optional<uint64_t> huge_page_bytes) {
   out["ring_flags"] = info.ring_flags;
   SetOrReason(out, "huge_page_bytes", huge_page_bytes, "no pool");
   out["durability"] = info.durability;
+  out["design"] = info.design;
+  Json details = Json::object();
+  for (const auto& [name, value] : info.details) details[name] = value;
+  out["details"] = std::move(details);
+  out["warnings"] = info.warnings;
   return out;
 }
 

@@ -1,6 +1,7 @@
 // kvbed store ls, info and rm: what is in a store, and taking snapshots out of it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "offload/clock.h"
@@ -120,8 +121,8 @@ Result<int> List(const StoreCommandOptions& options) {
 
 std::string InfoText(const StoreInfo& info) {
   std::string text;
-  text += fmt::format("store       {}\nuuid        {}\nio          {}\n", info.spec,
-                      info.uuid.ToHex(), DescribeIo(info));
+  text += fmt::format("store       {}\nuuid        {}\nit is       {}\nio          {}\n", info.spec,
+                      info.uuid.ToHex(), info.design, DescribeIo(info));
   if (!info.ioengine_reason.empty()) text += fmt::format("            {}\n", info.ioengine_reason);
   if (!info.direct_reason.empty()) text += fmt::format("            {}\n", info.direct_reason);
   text += fmt::format("durability  {}\n", info.durability);
@@ -132,6 +133,12 @@ std::string InfoText(const StoreInfo& info) {
                       info.capacity_bytes == 0
                           ? ""
                           : fmt::format(" (capacity {} bytes)", Thousands(info.capacity_bytes)));
+  for (const auto& [name, value] : info.details) {
+    text += fmt::format("  {:<26} {}\n", name, Printable(value));
+  }
+  for (const std::string& warning : info.warnings) {
+    text += fmt::format("warning     {}\n", Printable(warning));
+  }
   return text;
 }
 
@@ -229,7 +236,7 @@ Result<int> Remove(const StoreCommandOptions& options) {
   }
   KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kWrite));
   const std::string& name = named.spec.snapshot;
-  const uint64_t records_before = opened.store->info().records;
+  const StoreInfo before = opened.store->info();
   const auto manifest = opened.store->ReadManifest(name);
   if (Status removed = opened.store->RemoveManifest(name);
       removed.code() == StatusCode::kNotFound) {
@@ -241,9 +248,20 @@ Result<int> Remove(const StoreCommandOptions& options) {
   const StoreInfo info = opened.store->info();
   opened.json["removed"] = name;
   opened.json["snapshots"] = Json::array();
-  std::string text = fmt::format("removed {}: {} freed, {} left\n", name,
-                                 Count(records_before - info.records, "record", "records"),
-                                 Thousands(info.records));
+  const uint64_t back_bytes =
+      before.allocated_bytes - std::min(before.allocated_bytes, info.allocated_bytes);
+  opened.json["freed_records"] = before.records - info.records;
+  opened.json["filesystem_bytes_back"] = back_bytes;
+  std::string text =
+      fmt::format("removed {}: {} freed, {} left; {} bytes are the filesystem's again{}\n", name,
+                  Count(before.records - info.records, "record", "records"),
+                  Thousands(info.records), Thousands(back_bytes),
+                  info.overwrites ? ", the others the store's, for the next records" : "");
+  for (const auto& [detail, value] : info.details) {
+    if (detail.starts_with("gc_") || detail == "blob_garbage_bytes") {
+      text += fmt::format("  {:<26} {}\n", detail, value);
+    }
+  }
   if (!manifest.ok()) {
     text +=
         fmt::format("its manifest could not be read: {}\n", Printable(manifest.status().message()));
@@ -257,7 +275,8 @@ void AddOne(CommandLine& line, const std::string& name, const std::string& summa
   StoreCommandOptions& options = line.Own<StoreCommandOptions>();
   OptionSet set = line.AddCommand("store " + name, summary);
   set.Group("Store");
-  set.Required(set.Text("SPEC", "SPEC", "slab:DIR, or 'slab:DIR#NAME' for one snapshot",
+  set.Required(set.Text("SPEC", "SPEC",
+                        "slab:DIR, rocksdb:DIR or files:DIR; 'DIR#NAME' for one snapshot",
                         options.store.spec));
   AddStoreTuningOptions(set, options.store);
   AddOutputOptions(set, options.output);
@@ -279,7 +298,7 @@ void AddStoreCommands(CommandLine& line) {
   AddOne(line, "info", "what is in effect and how much is in it; with #NAME, one snapshot",
          "info 'slab:/data/kv#s1'", Info);
   AddOne(line, "rm",
-         "remove the snapshot #NAME; its places are used again, the store's files keep their size",
+         "remove the snapshot #NAME and say what came back; a slab's places are used again",
          "rm 'slab:/data/kv#s1'", Remove);
 }
 

@@ -14,7 +14,7 @@ Result<TakenSnapshot> TakeSnapshot(BlockStore& store, const NamedStore& named, D
                          store.OpenChannel({named.settings.iodepth, sequence.pool().memory()}));
   OffloadOptions options;
   options.mode = request.replace ? CommitMode::kReplace : CommitMode::kNew;
-  options.sync = named.settings.sync == SyncMode::kFull;
+  options.sync = named.settings.sync != SyncMode::kNone;
   TakenSnapshot taken;
   taken.manifest = decoding.Describe(request.name);
   KVBED_ASSIGN_OR_RETURN(taken.report.offload,

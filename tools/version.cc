@@ -24,6 +24,7 @@ std::vector<std::pair<std::string, std::string>> LibraryVersions() {
   return {
       {"libtorch", KVBED_LIBTORCH_VERSION},
       {"liburing", KVBED_LIBURING_VERSION},
+      {"RocksDB", KVBED_ROCKSDB_VERSION},
       {"xxHash", XxHashVersion()},
       {"PCRE2", KVBED_PCRE2_VERSION},
       {"fmt", FmtVersion()},

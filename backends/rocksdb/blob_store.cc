@@ -20,6 +20,7 @@
 #include "backends/rocksdb/catalog.h"
 #include "backends/rocksdb/rocksdb_status.h"
 #include "backends/snapshot_list.h"
+#include "backends/store_errors.h"
 #include "offload/aligned_buffer.h"
 #include "offload/clock.h"
 
@@ -145,7 +146,7 @@ Status BlobStore::RemoveOrphans() {
 
 Status BlobStore::CheckWritable() const {
   if (!writes()) {
-    return Status::InvalidArgument(fmt::format("{} was opened for reading", folder_.path()));
+    return OpenedForReading(folder_.path());
   }
   {
     const Lock lock(mutex_);

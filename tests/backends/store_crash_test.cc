@@ -200,10 +200,12 @@ const CrashCase kCases[] = {
     {"Slab", "slab", "", kSlots* kSmallRecord, true, 1, 9},
     // Data and folders of each snapshot besides.
     {"Files", "files", "", kSlots* kSmallRecord, true, 7, 20},
+#ifdef KVBED_HAS_ROCKSDB
     // Memtables and the database's own record of its files, for data and manifest alike.
     {"RocksDbBlob", "rocksdb", "", 8 << 20, false, 97, 3, 13},
     {"RocksDbBlobWal", "rocksdb", "&wal=on", 8 << 20, false, 97, 1, 13},
     {"RocksDbIndex", "rocksdb", "&layout=index", kSlots* kSmallRecord, true, 61, 2, 13},
+#endif
 };
 
 // A child changes snapshots until it is killed, and says of each change when it begins and ends.
@@ -223,9 +225,9 @@ Expected::State StateOf(const ChangeNote& note) {
 // is this program again.
 constexpr const char* kChildVariable = "KVBED_TEST_KILLED_CHILD";
 
-TEST(StoreKillChild, DISABLED_ChangesUntilItIsKilled) {
+TEST(StoreKillChild, ChangesUntilItIsKilled) {
   const char* const told = std::getenv(kChildVariable);
-  ASSERT_NE(told, nullptr);
+  if (told == nullptr) return;  // by itself it has nothing to do
   std::istringstream words(told);
   size_t at = 0;
   int engine = 0, pipe = 0;
@@ -257,8 +259,7 @@ TEST(StoreKillChild, DISABLED_ChangesUntilItIsKilled) {
   ::setenv(kChildVariable, told.c_str(), 1);
   const int nowhere = ::open("/dev/null", O_WRONLY);
   ::dup2(nowhere, STDOUT_FILENO);
-  ::execl("/proc/self/exe", "backends_test", "--gtest_filter=StoreKillChild.*",
-          "--gtest_also_run_disabled_tests", nullptr);
+  ::execl("/proc/self/exe", "backends_test", "--gtest_filter=StoreKillChild.*", nullptr);
   ::_exit(127);
 }
 

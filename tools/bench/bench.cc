@@ -208,7 +208,8 @@ void AddBenchCommand(CommandLine& line) {
   set.Flag("--strict", options.strict, "exit with 3 when a row can't be published");
   set.Text("--label", "TEXT", "a name for these rows", options.label);
   set.Group("Store");
-  set.Texts("-s,--store", "SPEC", "slab:DIR or memory:; several are run one by one",
+  set.Texts("-s,--store", "SPEC",
+            "slab:DIR, rocksdb:DIR, files:DIR or memory:; several are run one by one",
             options.stores);
   AddStoreTuningOptions(set, options.tuning);
   AddOutputOptions(set, options.output, TableFormats::kTaken);

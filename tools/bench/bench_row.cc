@@ -56,7 +56,7 @@ struct Samples {
   double cv() const { return CoefficientOfVariation(gb_per_s); }
 };
 
-bool Durable(const Measurement& m) { return m.cell.store.settings.sync == SyncMode::kFull; }
+bool Durable(const Measurement& m) { return m.cell.store.settings.sync != SyncMode::kNone; }
 
 Samples OffloadSamples(const Measurement& m) {
   Samples samples;

@@ -159,6 +159,9 @@ Status CellRun::Prepare() {
     result_.fio.reason = result_.fio_huge.reason = result_.raw.reason = bytes.source_reason;
     result_.first_write_reason = result_.null_reason = bytes.source_reason;
   }
+  if (cell().store.spec.kind == StoreKind::kRocksDb) {
+    result_.null_reason = "RocksDB reads what it wrote, so it can't run over a disk without one";
+  }
   bytes.source = device_.source();
   if (bytes.source == CounterSource::kUnavailable) bytes.device.reset();
   if (has_files() && !cell().fio) result_.fio.reason = result_.fio_huge.reason = "--no-fio";
@@ -216,7 +219,7 @@ Status CellRun::Repeat(const BenchProgress& progress) {
   for (uint64_t done = 0; done < repetitions; ++done) {
     progress(done, total);
     KVBED_RETURN_IF_ERROR(OneRepetition(done == 0));
-    if (done == 0 && has_files()) KVBED_RETURN_IF_ERROR(NullRates());
+    if (done == 0 && result_.null_reason.empty()) KVBED_RETURN_IF_ERROR(NullRates());
   }
   // Last, since the files that it removes may be discarded on the device in the background.
   for (uint64_t i = 0; i < first_writes; ++i) {
@@ -250,11 +253,11 @@ Status CellRun::OffloadOnce(Sequence& sequence, Manifest& manifest, bool warm_up
   const Meter meter(device_);
   auto report = Offload(place_->store(), *channel_, sequence, manifest,
                         {.mode = CommitMode::kNew,
-                         .sync = cell().store.settings.sync == SyncMode::kFull,
+                         .sync = cell().store.settings.sync != SyncMode::kNone,
                          .keep_latencies = true});
   const uint64_t cpu_ns = meter.Stop(section);
   if (!report.ok()) return report.status();
-  bool written_before = true;
+  bool written_before = place_->store().info().overwrites;
   for (const ManifestBlock& block : manifest.blocks) {
     if (written_places_.insert(block.place).second) written_before = false;
   }
