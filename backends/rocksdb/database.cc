@@ -365,6 +365,7 @@ std::vector<std::pair<std::string, std::string>> Database::Details() const {
   add("blob_file_bytes", options.blob_file_size);
   add("max_open_files", options.max_open_files);
   add("atomic_flush", options.atomic_flush);
+  add("io_calls", queue_info().calls);
   add("memtable_bytes", Property(DbFamily::kRecords, "rocksdb.cur-size-all-mem-tables"));
   add("blob_files", Property(DbFamily::kRecords, rocksdb::DB::Properties::kNumBlobFiles));
   add("blob_bytes", Property(DbFamily::kRecords, rocksdb::DB::Properties::kLiveBlobFileSize));
