@@ -85,11 +85,13 @@ class BlobStore final : public BlockStore {
   Status TakeValue(StoreRequest& request, const rocksdb::Status& status,
                    const rocksdb::Slice& value);
   void BringToFiles();
+  void NoteFlushed();
 
   // With change_mutex_ held.
   Status DeleteRecords(const std::vector<RecordId>& ids);
   Status CollectGarbage();
 
+  uint64_t UsedBytes() const;
   uint64_t RoomBytes() const;
   Status CheckRoom(uint64_t record_bytes);
 
@@ -113,7 +115,8 @@ class BlobStore final : public BlockStore {
   ChannelTable<BlobChannel> channels_;
   std::set<RecordId> putting_;
   std::condition_variable put_ended_;
-  bool in_files_ = false;  // nothing was put since memtables were last written
+  bool in_files_ = false;         // nothing was put since memtables were last written
+  uint64_t unflushed_bytes_ = 0;  // put since a flush was asked for
   CommitGuard guard_;
 };
 
@@ -215,6 +218,7 @@ Status BlobStore::Put(BlobChannel& channel, StoreRequest& request) {
       request.place = 0;
       index_.Insert(request.id, 0, request.digest, request.record.size());
       in_files_ = false;
+      unflushed_bytes_ += request.record.size();
     }
   }
   put_ended_.notify_all();
@@ -249,7 +253,12 @@ void BlobStore::BringToFiles() {
     if (in_files_ || !writes()) return;
     in_files_ = true;  // what is put from here on says otherwise
   }
-  if (database_->HasUnflushed()) database_->FlushAll(true).IgnoreError();
+  if (database_->HasUnflushed() && database_->FlushAll(true).ok()) NoteFlushed();
+}
+
+void BlobStore::NoteFlushed() {
+  const Lock lock(mutex_);
+  unflushed_bytes_ = 0;
 }
 
 // On a reader's thread.
@@ -316,6 +325,7 @@ Status BlobStore::DoFlush() {
   const Lock lock(mutex_);
   if (status.ok()) {
     index_.MarkDurable(records);
+    if (!database_->wal()) unflushed_bytes_ = 0;
   } else {
     guard_.NoteSync(status);
   }
@@ -407,19 +417,28 @@ Status BlobStore::CollectGarbage() {
   KVBED_RETURN_IF_ERROR(database_->CollectGarbage(garbage_first_, garbage_last_));
   garbage_first_.clear();
   garbage_last_.clear();
+  NoteFlushed();
   return Status::Ok();
 }
 
-// By what RocksDB's files and memtables take, garbage included.
+// What RocksDB's files take, garbage included, and what is on its way to them. A memtable takes
+// memory ahead, and some of what was put may have been written meanwhile.
+uint64_t BlobStore::UsedBytes() const {
+  const uint64_t memtable_bytes = database_->MemtableBytes();
+  const Lock lock(mutex_);
+  return database_->FileBytes() + std::min(unflushed_bytes_, memtable_bytes);
+}
+
 uint64_t BlobStore::RoomBytes() const {
   const auto available = AvailableBytes(folder_.path());
   const uint64_t available_bytes = available.ok() ? *available : 0;
   const uint64_t capacity_bytes = options_.settings.capacity_bytes;
   if (capacity_bytes == 0) {
-    const uint64_t kept = ReserveBytes(folder_.path()) + database_->MemtableBytes();
+    const uint64_t on_its_way = UsedBytes() - database_->FileBytes();
+    const uint64_t kept = ReserveBytes(folder_.path()) + on_its_way;
     return available_bytes - std::min(available_bytes, kept);
   }
-  const uint64_t used = database_->PhysicalBytes();
+  const uint64_t used = UsedBytes();
   return std::min(available_bytes, capacity_bytes - std::min(capacity_bytes, used));
 }
 
@@ -435,8 +454,8 @@ Status BlobStore::CheckRoom(uint64_t record_bytes) {
   return Status::OutOfSpace(fmt::format(
       "{} has room for {} bytes and a record has {}: {}", folder_.path(), room, record_bytes,
       capacity_bytes != 0
-          ? fmt::format("RocksDB's files and memtables take {} and its capacity is {}",
-                        database_->PhysicalBytes(), capacity_bytes)
+          ? fmt::format("RocksDB's files and memtables take {} and its capacity is {}", UsedBytes(),
+                        capacity_bytes)
           : fmt::format("{} are kept in reserve (capacity= in the store's spec overrides it)",
                         ReserveBytes(folder_.path()))));
 }
@@ -498,9 +517,8 @@ StoreInfo BlobStore::DoInfo() const {
         "the store");
   }
   info.free_bytes = RoomBytes();
-  info.capacity_bytes = options_.settings.capacity_bytes != 0
-                            ? options_.settings.capacity_bytes
-                            : database_->PhysicalBytes() + info.free_bytes;
+  info.capacity_bytes = options_.settings.capacity_bytes != 0 ? options_.settings.capacity_bytes
+                                                              : UsedBytes() + info.free_bytes;
   const Lock lock(mutex_);
   info.records = index_.committed_records();
   info.logical_bytes = index_.committed_bytes();

@@ -277,7 +277,7 @@ bool Database::HasUnflushed() const {
 }
 
 Status Database::CollectGarbage(const std::string& first_key, const std::string& last_key) {
-  const uint64_t bytes_before = PhysicalBytes();
+  const uint64_t bytes_before = FileBytes();
   const uint64_t read_before = Ticker(rocksdb::BLOB_DB_BLOB_FILE_BYTES_READ);
   const uint64_t written_before = Ticker(rocksdb::BLOB_DB_BLOB_FILE_BYTES_WRITTEN);
   KVBED_RETURN_IF_ERROR(FlushAll(true));
@@ -300,7 +300,7 @@ Status Database::CollectGarbage(const std::string& first_key, const std::string&
         FromRocksDb(db_->CompactRange(compact, family(DbFamily::kRecords), nullptr, nullptr),
                     "collecting garbage"));
   }
-  const uint64_t bytes_after = PhysicalBytes();
+  const uint64_t bytes_after = FileBytes();
   const std::lock_guard lock(mutex_);
   ++collected_.runs;
   collected_.read_bytes += Ticker(rocksdb::BLOB_DB_BLOB_FILE_BYTES_READ) - read_before;
@@ -315,7 +315,7 @@ uint64_t Database::MemtableBytes() const {
   return Property(DbFamily::kRecords, rocksdb::DB::Properties::kCurSizeAllMemTables);
 }
 
-uint64_t Database::PhysicalBytes() const { return file_manager_->GetTotalSize() + MemtableBytes(); }
+uint64_t Database::FileBytes() const { return file_manager_->GetTotalSize(); }
 
 std::vector<std::string> Database::BlobFiles() const {
   rocksdb::ColumnFamilyMetaData metadata;

@@ -70,8 +70,7 @@ class Database {
   Status BackgroundError() const;
 
   uint64_t MemtableBytes() const;
-  // Bytes that its files and memtables take.
-  uint64_t PhysicalBytes() const;
+  uint64_t FileBytes() const;
   // Live blob files by number, for finding a record in them.
   std::vector<std::string> BlobFiles() const;
   IoQueueInfo queue_info() const;

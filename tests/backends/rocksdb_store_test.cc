@@ -143,37 +143,43 @@ TEST_P(RocksDbReadFaultTest, IsRepairedOrFoundAndHurtsNoOtherRecord) {
     reads_after = CountOf(device.Trace(), "read ");
   }
   ASSERT_GE(reads_after - reads_before, s_.blocks.size());
-  uint64_t found = 0;
+  const uint64_t amount = GetParam() == FaultKind::kShortTransfer ? 4096 : 0;
+  // Once, it is repaired: each record of a batch with an error is asked for again by itself.
   for (uint64_t at = reads_before; at < reads_after; ++at) {
     SCOPED_TRACE(fmt::format("{} at read {}", FaultKindName(GetParam()), at));
     FaultDevice device(
         {.seed = at + 1,
-         .faults = {{.kind = GetParam(),
-                     .target = FaultTarget::kRead,
-                     .first = at,
-                     .amount = GetParam() == FaultKind::kShortTransfer ? 4096u : 0u}}});
+         .faults = {
+             {.kind = GetParam(), .target = FaultTarget::kRead, .first = at, .amount = amount}}});
     const auto store = OpenOn(device, StoreAccess::kRead);
     ASSERT_NE(store, nullptr);
-    TestRequests gets = GetsOf(s_);
-    gets.RunOn(*store);
-    EXPECT_EQ(device.struck(), 1u);
-    for (size_t i = 0; i < gets.size(); ++i) {
-      if (gets[i].status.ok()) {
-        EXPECT_TRUE(gets.IsIntact(i)) << i;
-        continue;
-      }
-      ++found;
-      const bool error = GetParam() == FaultKind::kEio;
-      EXPECT_EQ(gets[i].status.code(), error ? StatusCode::kIoError : StatusCode::kCorruption)
-          << gets[i].status.ToString();
-      EXPECT_NE(gets[i].status.message().find("RocksDB"), std::string::npos);
-    }
-    // The next read of the same is whole.
     EXPECT_TRUE(IsWhole(*store, s_));
+    EXPECT_EQ(device.struck(), 1u);
   }
-  const bool repaired = GetParam() == FaultKind::kShortTransfer ||
-                        GetParam() == FaultKind::kEagain || GetParam() == FaultKind::kEintr;
-  EXPECT_EQ(found > 0, !repaired);
+  // For good, from some record on, it is found, and the records before are whole.
+  if (amount != 0) return;  // a short transfer is gone on with
+  FaultDevice device({.faults = {{.kind = GetParam(),
+                                  .target = FaultTarget::kRead,
+                                  .first = reads_before + 2,
+                                  .count = kForever}}});
+  const auto store = OpenOn(device, StoreAccess::kRead);
+  ASSERT_NE(store, nullptr);
+  TestRequests gets = GetsOf(s_);
+  gets.RunOn(*store);
+  uint64_t found = 0;
+  for (size_t i = 0; i < gets.size(); ++i) {
+    if (gets[i].status.ok()) {
+      EXPECT_TRUE(gets.IsIntact(i)) << "a wrong record was served: " << i;
+      continue;
+    }
+    ++found;
+    const bool corrupt =
+        GetParam() == FaultKind::kBitFlip || GetParam() == FaultKind::kMisdirectedRead;
+    EXPECT_EQ(gets[i].status.code(), corrupt ? StatusCode::kCorruption : StatusCode::kIoError)
+        << gets[i].status.ToString();
+    EXPECT_NE(gets[i].status.message().find("RocksDB"), std::string::npos);
+  }
+  EXPECT_GT(found, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RocksDbReadFaultTest,
@@ -181,6 +187,16 @@ INSTANTIATE_TEST_SUITE_P(Kinds, RocksDbReadFaultTest,
                                            FaultKind::kShortTransfer, FaultKind::kMisdirectedRead,
                                            FaultKind::kEagain, FaultKind::kEintr),
                          [](const auto& one) { return std::string(FaultKindName(one.param)); });
+
+// What a device wrote otherwise than it said may be a table that several snapshots are in: then
+// they are found damaged, and none of their records is served wrong.
+::testing::AssertionResult IsWholeOrFound(BlockStore& store, const Manifest& manifest) {
+  const auto there = store.ReadManifest(manifest.name);
+  if (!there.ok() && there.status().code() == StatusCode::kCorruption) {
+    return ::testing::AssertionSuccess();
+  }
+  return IsWhole(store, manifest);
+}
 
 // A fault in what a snapshot writes: it fails, or is found when it is read.
 class RocksDbWriteFaultTest : public RocksDbStoreTest,
@@ -202,9 +218,10 @@ TEST_P(RocksDbWriteFaultTest, FailsTheSnapshotOrIsFoundAndLeavesEarlierOnesWhole
     ASSERT_OK(TakeSnapshot(*store, s_));
     writes_after = CountOf(device.Trace(), "write ");
   }
+  const bool lies = GetParam() == FaultKind::kBitFlip || GetParam() == FaultKind::kTornWrite;
   uint64_t failed = 0;
   uint64_t found = 0;
-  for (uint64_t at = writes_before; at < writes_after; ++at) {
+  for (uint64_t at = writes_before; at < writes_after; at += 2) {
     SCOPED_TRACE(fmt::format("{} at write {}", FaultKindName(GetParam()), at));
     fresh();
     Status taken;
@@ -222,7 +239,7 @@ TEST_P(RocksDbWriteFaultTest, FailsTheSnapshotOrIsFoundAndLeavesEarlierOnesWhole
         const Status next = TakeSnapshot(*store, MakeManifest("next", kRecord, 1, 4));
         EXPECT_NE(next.message().find("RocksDB"), std::string::npos) << next.ToString();
       }
-      EXPECT_TRUE(IsWhole(*store, kept));
+      EXPECT_TRUE(lies ? IsWholeOrFound(*store, kept) : IsWhole(*store, kept));
     }
     const auto reopened = TryOpen(StoreAccess::kWrite);
     if (!reopened.ok()) {
@@ -231,10 +248,10 @@ TEST_P(RocksDbWriteFaultTest, FailsTheSnapshotOrIsFoundAndLeavesEarlierOnesWhole
       ++found;
       continue;
     }
-    EXPECT_TRUE(IsWhole(**reopened, kept));
-    if (!taken.ok()) {
-      EXPECT_EQ(SnapshotNames(**reopened), std::vector<std::string>{"kept"});
-      EXPECT_OK(TakeSnapshot(**reopened, s_));
+    EXPECT_TRUE(lies ? IsWholeOrFound(**reopened, kept) : IsWhole(**reopened, kept));
+    if (!taken.ok() && !lies) {
+      // A commit that failed may have come to its end all the same, but not by halves.
+      EXPECT_OK(TakeSnapshot(**reopened, s_, CommitMode::kReplace));
       EXPECT_TRUE(IsWhole(**reopened, s_));
       continue;
     }
@@ -253,9 +270,11 @@ TEST_P(RocksDbWriteFaultTest, FailsTheSnapshotOrIsFoundAndLeavesEarlierOnesWhole
       }
     }
   }
-  const bool says_so = GetParam() == FaultKind::kEio || GetParam() == FaultKind::kEnospc;
-  if (says_so) EXPECT_GT(failed, 0u);
-  if (!says_so) EXPECT_GT(found, 0u);
+  if (lies) {
+    EXPECT_GT(found, 0u);
+  } else {
+    EXPECT_GT(failed, 0u);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RocksDbWriteFaultTest,
