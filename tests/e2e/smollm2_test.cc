@@ -114,6 +114,37 @@ std::vector<SmolCase> Matrix() {
 }
 INSTANTIATE_TEST_SUITE_P(FullMatrix, Smol, testing::ValuesIn(Matrix()), SmolNameOf);
 
+// Every other kind of store, with a prompt as long as its records need.
+class SmolStores : public testing::TestWithParam<const char*> {};
+
+TEST_P(SmolStores, RestoreBitForBitInTheSameAndInAFreshProcess) {
+  if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");
+  const TempDir folder;
+  std::string spec = GetParam();
+  spec.replace(spec.find("{}"), 2, folder / "store");
+  for (const bool fresh : {false, true}) {
+    std::vector<std::string> arguments{"run", "-m", kModel, "--prompt",  kText,
+                                       "-c",  "67", "-n",   "9",         "--store",
+                                       spec,  "-o", "json", "--no-drift"};
+    if (fresh) arguments.insert(arguments.end(), {"--fresh-process", "--replace"});
+    const CommandRun run = RunKvbed(arguments);
+    ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+    const auto verdict = run.Json().at("verdict");
+    for (const char* part : {"control", "bytes", "logits", "tokens"}) {
+      EXPECT_EQ(verdict.at(part).at("status"), "equal") << part;
+    }
+    EXPECT_EQ(verdict.at("bytes").at("differing_bits"), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SmolStores,
+                         testing::Values("files:{}",
+#ifdef KVBED_HAS_ROCKSDB
+                                         "rocksdb:{}", "rocksdb:{}?wal=on",
+                                         "rocksdb:{}?layout=index", "rocksdb:{}?fs=posix&crc=stock",
+#endif
+                                         "files:{}?direct=off&sync=none"));
+
 TEST(SmolFirstRun, GivesTheDocumentedNumbers) {
   if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");
   const CommandRun run = RunKvbed(
