@@ -72,6 +72,9 @@ struct StoreInfo {
   bool registered_files = false;
   std::string registered_files_reason;
   std::vector<std::string> ring_flags;
+  // Bytes that it gave to its files for each byte of the records put, since it was opened, where it
+  // writes more than the records by design; its own count.
+  std::optional<double> write_amplification;
   // What else a store says of itself, by name: options, versions, statistics.
   std::vector<std::pair<std::string, std::string>> details;
   // What makes its figures or its safety other than one would expect.

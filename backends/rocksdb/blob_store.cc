@@ -510,6 +510,10 @@ StoreInfo BlobStore::DoInfo() const {
   info.asynchronous = true;  // MultiGets on threads of their own
   info.iodepth_requested = options_.settings.iodepth;
   info.details = database_->Details();
+  if (const uint64_t put_bytes = counters().bytes_written; put_bytes > 0) {
+    info.write_amplification =
+        static_cast<double>(database_->WrittenBytes()) / static_cast<double>(put_bytes);
+  }
   info.warnings = database_->Warnings();
   if (!writes() && database_->HasUnflushed()) {
     info.warnings.push_back(

@@ -345,6 +345,11 @@ uint64_t Database::Property(DbFamily which, const std::string& name) const {
   return db_->GetIntProperty(family(which), name, &value) ? value : 0;
 }
 
+uint64_t Database::WrittenBytes() const {
+  return Ticker(rocksdb::WAL_FILE_BYTES) + Ticker(rocksdb::FLUSH_WRITE_BYTES) +
+         Ticker(rocksdb::COMPACT_WRITE_BYTES);
+}
+
 uint64_t Database::Ticker(uint32_t ticker) const { return statistics_->getTickerCount(ticker); }
 
 std::vector<std::pair<std::string, std::string>> Database::Details() const {

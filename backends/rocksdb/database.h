@@ -74,6 +74,8 @@ class Database {
   // Live blob files by number, for finding a record in them.
   std::vector<std::string> BlobFiles() const;
   IoQueueInfo queue_info() const;
+  // To logs, tables and blobs since it was opened, by RocksDB's count.
+  uint64_t WrittenBytes() const;
   // Version, options, statistics, garbage.
   std::vector<std::pair<std::string, std::string>> Details() const;
   std::vector<std::string> Warnings() const;

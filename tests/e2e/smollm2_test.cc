@@ -26,10 +26,13 @@ struct SmolCase {
   std::string where;  // "same", "fresh" or "memory"
 };
 
-std::string SmolNameOf(const testing::TestParamInfo<SmolCase>& info) {
-  const SmolCase& c = info.param;
+std::string SmolName(const SmolCase& c) {
   return "Block" + c.block_tokens + "_" + c.place + "_" + c.dtype + "_" + c.where;
 }
+std::string SmolNameOf(const testing::TestParamInfo<SmolCase>& info) {
+  return SmolName(info.param);
+}
+std::ostream& operator<<(std::ostream& out, const SmolCase& c) { return out << SmolName(c); }
 
 void RestoreBitForBit(const SmolCase& c) {
   if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");

@@ -124,7 +124,10 @@ Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
   SetOrReason(out, "device_ratio", verdict.worse_ratio, no_ratio);
   out["proof"] = std::string(CounterSourceName(bytes.source));
   if (!bytes.source_reason.empty()) out["proof_reason"] = bytes.source_reason;
-  SetOrReason(out, "write_amplification", verdict.write_ratio, no_ratio);
+  // A store that goes on writing after the clock stopped knows better than the device does then.
+  SetOrReason(out, "write_amplification",
+              m.store.write_amplification ? m.store.write_amplification : verdict.write_ratio,
+              no_ratio);
   out["dup4k_pct"] = m.duplicate_pages_percent;
   SetNull(out, "zstd_ratio", "kvbed is built without zstd");
   out["other_io"] = verdict.other_io;
@@ -299,7 +302,7 @@ std::vector<std::string> Remarks(const Measurement& m, const Samples& offload,
   }
   if (!m.fio.reason.empty()) remarks.push_back("no fio beside it: " + m.fio.reason);
   if (!Durable(m)) remarks.push_back("sync=none: the data were not durable when the clock stopped");
-  if (!m.overwrite && !m.store.fs_type.empty()) {
+  if (!m.overwrite && m.store.overwrites) {
     remarks.push_back("some records went into slots that were not written before");
   }
   if (tool_bound) {

@@ -119,6 +119,7 @@ class CellRun {
   FioJob Job(bool write) const;
 
   Measurement result_;
+  bool overwrites_ = true;  // the store puts records where others were
   std::unique_ptr<Workplace> place_;
   std::unique_ptr<BlockPool> pool_;
   std::optional<SyntheticKv> data_;
@@ -161,6 +162,7 @@ Status CellRun::Prepare() {
   }
   if (cell().store.spec.kind == StoreKind::kRocksDb) {
     result_.null_reason = "RocksDB reads what it wrote, so it can't run over a disk without one";
+    bytes.redundancy = "RocksDB's log and compactions";
   }
   bytes.source = device_.source();
   if (bytes.source == CounterSource::kUnavailable) bytes.device.reset();
@@ -214,7 +216,11 @@ Manifest CellRun::NewManifest(const std::string& name) const {
 
 Status CellRun::Repeat(const BenchProgress& progress) {
   const uint64_t repetitions = uint64_t{cell().repetitions} + 1;
-  const uint64_t first_writes = has_files() ? cell().repetitions : 0;
+  overwrites_ = place_->store().info().overwrites;
+  if (has_files() && !overwrites_) {
+    result_.first_write_reason = "every offload of this store is a first write: see offload";
+  }
+  const uint64_t first_writes = has_files() && overwrites_ ? cell().repetitions : 0;
   const uint64_t total = repetitions + first_writes;
   for (uint64_t done = 0; done < repetitions; ++done) {
     progress(done, total);
@@ -257,7 +263,7 @@ Status CellRun::OffloadOnce(Sequence& sequence, Manifest& manifest, bool warm_up
                          .keep_latencies = true});
   const uint64_t cpu_ns = meter.Stop(section);
   if (!report.ok()) return report.status();
-  bool written_before = place_->store().info().overwrites;
+  bool written_before = overwrites_;
   for (const ManifestBlock& block : manifest.blocks) {
     if (written_places_.insert(block.place).second) written_before = false;
   }
@@ -323,7 +329,18 @@ Status CellRun::Fio(bool write, bool huge, bool warm_up, CeilingSamples& samples
   if (!samples.reason.empty()) return Status::Ok();
   FioJob job = Job(write);
   job.huge_pages = huge;
+  // A store that always writes to new files is paired with a fio that does; the file for the reads
+  // is made by the first one.
+  const bool anew = write && !warm_up && !overwrites_;
+  if (anew) {
+    job.file_state = FioFileState::kPreallocated;
+    job.file = FileIn("ceiling-new.dat");
+  }
   const auto result = RunFio(job, FileIn("ceiling.fio"));
+  if (anew) {
+    std::error_code ignored;
+    std::filesystem::remove(job.file, ignored);
+  }
   if (!result.ok()) {
     if (IsInterrupted(result.status())) return result.status();
     samples = {.write = {}, .read = {}, .reason = result.status().message()};
