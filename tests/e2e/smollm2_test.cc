@@ -140,13 +140,17 @@ TEST_P(SmolStores, RestoreBitForBitInTheSameAndInAFreshProcess) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, SmolStores,
-                         testing::Values("files:{}",
+const char* const kStoreSpecs[] = {
+    "files:{}",
+    "files:{}?direct=off&sync=none",
 #ifdef KVBED_HAS_ROCKSDB
-                                         "rocksdb:{}", "rocksdb:{}?wal=on",
-                                         "rocksdb:{}?layout=index", "rocksdb:{}?fs=posix&crc=stock",
+    "rocksdb:{}",
+    "rocksdb:{}?wal=on",
+    "rocksdb:{}?layout=index",
+    "rocksdb:{}?fs=posix&crc=stock",
 #endif
-                                         "files:{}?direct=off&sync=none"));
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, SmolStores, testing::ValuesIn(kStoreSpecs));
 
 TEST(SmolFirstRun, GivesTheDocumentedNumbers) {
   if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");
