@@ -23,6 +23,7 @@ Measurement Good() {
   m.cell.store.spec.path = "/";
   m.store.kind = "slab";
   m.store.fs_type = "ext4";
+  m.store.overwrites = true;
   m.store.direct = true;
   m.overwrite = true;
   const uint64_t bytes = m.cell.stored_bytes();
