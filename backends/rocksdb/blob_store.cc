@@ -91,6 +91,7 @@ class BlobStore final : public BlockStore {
   Status DeleteRecords(const std::vector<RecordId>& ids);
   Status CollectGarbage();
 
+  uint64_t PendingBytes() const;
   uint64_t UsedBytes() const;
   uint64_t RoomBytes() const;
   Status CheckRoom(uint64_t record_bytes);
@@ -421,21 +422,23 @@ Status BlobStore::CollectGarbage() {
   return Status::Ok();
 }
 
-// What RocksDB's files take, garbage included, and what is on its way to them. A memtable takes
-// memory ahead, and some of what was put may have been written meanwhile.
-uint64_t BlobStore::UsedBytes() const {
+// What is on its way to RocksDB's files. A memtable takes memory ahead, and some of what was put
+// may have been written meanwhile.
+uint64_t BlobStore::PendingBytes() const {
   const uint64_t memtable_bytes = database_->MemtableBytes();
   const Lock lock(mutex_);
-  return database_->FileBytes() + std::min(unflushed_bytes_, memtable_bytes);
+  return std::min(unflushed_bytes_, memtable_bytes);
 }
+
+// Garbage included.
+uint64_t BlobStore::UsedBytes() const { return database_->FileBytes() + PendingBytes(); }
 
 uint64_t BlobStore::RoomBytes() const {
   const auto available = AvailableBytes(folder_.path());
   const uint64_t available_bytes = available.ok() ? *available : 0;
   const uint64_t capacity_bytes = options_.settings.capacity_bytes;
   if (capacity_bytes == 0) {
-    const uint64_t on_its_way = UsedBytes() - database_->FileBytes();
-    const uint64_t kept = ReserveBytes(folder_.path()) + on_its_way;
+    const uint64_t kept = ReserveBytes(folder_.path()) + PendingBytes();
     return available_bytes - std::min(available_bytes, kept);
   }
   const uint64_t used = UsedBytes();
