@@ -89,7 +89,6 @@ class FileStore final : public BlockStore {
   Status SyncRecordFolders(const std::set<std::string>& folders);
 
   // With mutex_ held.
-  bool Settled(StoreRequest& request, Status& status);
   Status CheckRoom(uint64_t record_bytes) const;
   uint64_t RoomBytes() const;
   Result<bool> HasSameBytes(const std::string& path, Bytes record);
@@ -233,16 +232,6 @@ bool FileStore::Start(FileTransfer& transfer) {
   return true;
 }
 
-// Whether a put is done because the record is there: then `status` says how.
-bool FileStore::Settled(StoreRequest& request, Status& status) {
-  const IndexEntry* entry = index_.Find(request.id);
-  if (entry == nullptr) return false;
-  request.deduplicated = entry->digest == request.digest;
-  request.place = entry->place;
-  status = request.deduplicated ? Status::Ok() : RecordIndex::OtherBytes(request.id);
-  return true;
-}
-
 Status FileStore::StartPut(FileTransfer& transfer) {
   StoreRequest& request = *transfer.request;
   if (!writes()) {
@@ -250,8 +239,7 @@ Status FileStore::StartPut(FileTransfer& transfer) {
   }
   {
     const Lock lock(mutex_);
-    Status status;
-    if (Settled(request, status)) return status;
+    if (const auto settled = index_.Settle(request)) return *settled;
     KVBED_RETURN_IF_ERROR(CheckRoom(request.record.size()));
     writing_bytes_ += request.record.size();
   }
@@ -286,11 +274,7 @@ Status FileStore::StartGet(FileTransfer& transfer) {
   {
     // A file that no manifest names is somebody's work in progress.
     const Lock lock(mutex_);
-    const IndexEntry* entry = index_.Find(request.id);
-    if (entry == nullptr) return index_.Missing(request.id);
-    if (entry->record_bytes != record_bytes) {
-      return RecordIndex::OtherSize(request.id, entry->record_bytes, record_bytes);
-    }
+    KVBED_RETURN_IF_ERROR(index_.FindFor(request).status());
   }
   const std::string path = PathOf(request.id);
   auto file = io_->Open(path, {.direct = direct_.direct});
@@ -398,10 +382,9 @@ Status FileStore::PublishRecord(FileTransfer& transfer) {
   const std::string path = PathOf(request.id);
   {
     const Lock lock(mutex_);
-    Status status;
     // Another channel may have put the same id meanwhile; or another process, which may be about to
     // commit it.
-    if (Settled(request, status)) return status;
+    if (const auto settled = index_.Settle(request)) return *settled;
     const Status renamed = io_->Rename(transfer.temporary, path, RenameMode::kNoReplace);
     if (renamed.code() == StatusCode::kInvalidArgument) {
       KVBED_ASSIGN_OR_RETURN(request.deduplicated, HasSameBytes(path, request.record));

@@ -92,12 +92,7 @@ Status MemoryStore::DoReap(uint32_t channel, size_t, std::vector<StoreRequest*>&
 }
 
 Status MemoryStore::Put(StoreRequest& request) {
-  if (const IndexEntry* entry = index_.Find(request.id)) {
-    if (entry->digest != request.digest) return RecordIndex::OtherBytes(request.id);
-    request.place = entry->place;
-    request.deduplicated = true;
-    return Status::Ok();
-  }
+  if (const auto settled = index_.Settle(request)) return *settled;
   const uint64_t record_bytes = request.record.size();
   if (options_.capacity_bytes != 0 && bytes_ + record_bytes > options_.capacity_bytes) {
     return Status::OutOfSpace(
@@ -112,11 +107,7 @@ Status MemoryStore::Put(StoreRequest& request) {
 }
 
 Status MemoryStore::Get(const StoreRequest& request) const {
-  const IndexEntry* entry = index_.Find(request.id);
-  if (entry == nullptr) return index_.Missing(request.id);
-  if (entry->record_bytes != request.record.size()) {
-    return RecordIndex::OtherSize(request.id, entry->record_bytes, request.record.size());
-  }
+  KVBED_ASSIGN_OR_RETURN(const IndexEntry* entry, index_.FindFor(request));
   const std::vector<std::byte>& bytes = records_.at(entry->place);
   std::copy(bytes.begin(), bytes.end(), request.record.begin());
   return Status::Ok();

@@ -31,6 +31,24 @@ const IndexEntry* RecordIndex::Find(const RecordId& id) const {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
+std::optional<Status> RecordIndex::Settle(StoreRequest& put) const {
+  const IndexEntry* entry = Find(put.id);
+  if (entry == nullptr) return std::nullopt;
+  if (entry->digest != put.digest) return OtherBytes(put.id);
+  put.place = entry->place;
+  put.deduplicated = true;
+  return Status::Ok();
+}
+
+Result<const IndexEntry*> RecordIndex::FindFor(const StoreRequest& get) const {
+  const IndexEntry* entry = Find(get.id);
+  if (entry == nullptr) return Missing(get.id);
+  if (entry->record_bytes == get.record.size()) return entry;
+  return Status::InvalidArgument(fmt::format("the record of {} has {} bytes, asked for were {}",
+                                             get.id.ToString(), entry->record_bytes,
+                                             get.record.size()));
+}
+
 void RecordIndex::Insert(const RecordId& id, uint64_t place, const Digest128& digest,
                          uint64_t record_bytes) {
   const auto [entry, inserted] = entries_.try_emplace(id);
@@ -145,11 +163,6 @@ Status RecordIndex::Missing(const RecordId& id) const {
 Status RecordIndex::OtherBytes(const RecordId& id) {
   return Status::InvalidArgument(
       fmt::format("the store has a record of {} with other bytes", id.ToString()));
-}
-
-Status RecordIndex::OtherSize(const RecordId& id, uint64_t record_bytes, uint64_t asked_bytes) {
-  return Status::InvalidArgument(fmt::format("the record of {} has {} bytes, asked for were {}",
-                                             id.ToString(), record_bytes, asked_bytes));
 }
 
 uint64_t RecordIndex::CommonRecordBytes() const {

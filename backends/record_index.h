@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -40,6 +41,11 @@ struct FreedRecord {
 class RecordIndex {
  public:
   const IndexEntry* Find(const RecordId& id) const;
+  // How a put ends whose id is there already: ok and deduplicated, or invalid argument when the
+  // record has other bytes. Nothing for a new id.
+  std::optional<Status> Settle(StoreRequest& put) const;
+  // The record that a get asks for: as Missing, or invalid argument when it has another size.
+  Result<const IndexEntry*> FindFor(const StoreRequest& get) const;
 
   // A record that was put. The id must be new.
   void Insert(const RecordId& id, uint64_t place, const Digest128& digest, uint64_t record_bytes);
@@ -72,8 +78,6 @@ class RecordIndex {
 
   // What a put of other bytes under an existing id answers.
   static Status OtherBytes(const RecordId& id);
-  // What a get into a buffer of another size answers.
-  static Status OtherSize(const RecordId& id, uint64_t record_bytes, uint64_t asked_bytes);
 
   // By id, those that a manifest names.
   std::vector<StoredRecord> ListCommitted() const;

@@ -226,12 +226,7 @@ Status SlabStoreWith<Keeper>::BeginPut(SlabChannel& channel, StoreRequest& reque
   if (!writes()) {
     return OpenedForReading(folder_.path());
   }
-  if (const IndexEntry* entry = index_.Find(request.id)) {
-    if (entry->digest != request.digest) return index_.OtherBytes(request.id);
-    request.place = entry->place;
-    request.deduplicated = true;
-    return Status::Ok();
-  }
+  if (const auto settled = index_.Settle(request)) return *settled;
   KVBED_RETURN_IF_ERROR(keeper_->Ready());
   auto slab = files_.ForWriting(request.record.size());
   if (files_.name_sync_failed()) guard_.NoteSync(slab.status());
@@ -244,11 +239,7 @@ Status SlabStoreWith<Keeper>::BeginPut(SlabChannel& channel, StoreRequest& reque
 template <class Keeper>
 Status SlabStoreWith<Keeper>::BeginGet(SlabChannel& channel, StoreRequest& request,
                                        const Result<uint64_t>* found) {
-  const IndexEntry* entry = index_.Find(request.id);
-  if (entry == nullptr) return index_.Missing(request.id);
-  if (entry->record_bytes != request.record.size()) {
-    return RecordIndex::OtherSize(request.id, entry->record_bytes, request.record.size());
-  }
+  KVBED_ASSIGN_OR_RETURN(const IndexEntry* entry, index_.FindFor(request));
   if (found != nullptr) {
     KVBED_RETURN_IF_ERROR(found->status());
     if (**found != entry->place) {
@@ -304,14 +295,9 @@ void SlabStoreWith<Keeper>::LandPut(SlabTransfer& transfer) {
     return;
   }
   // Another channel may have put the same id meanwhile.
-  if (const IndexEntry* entry = index_.Find(request.id)) {
+  if (const auto settled = index_.Settle(request)) {
     transfer.slab->slots.Free(transfer.slot);
-    if (entry->digest != request.digest) {
-      request.status = index_.OtherBytes(request.id);
-      return;
-    }
-    request.place = entry->place;
-    request.deduplicated = true;
+    request.status = *settled;
     return;
   }
   request.place = transfer.slot;

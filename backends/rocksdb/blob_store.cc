@@ -202,12 +202,7 @@ Status BlobStore::Put(BlobChannel& channel, StoreRequest& request) {
     std::unique_lock lock(mutex_);
     // Another channel may be putting the same id.
     put_ended_.wait(lock, [&] { return !putting_.contains(request.id); });
-    if (const IndexEntry* entry = index_.Find(request.id)) {
-      if (entry->digest != request.digest) return RecordIndex::OtherBytes(request.id);
-      request.place = entry->place;
-      request.deduplicated = true;
-      return Status::Ok();
-    }
+    if (const auto settled = index_.Settle(request)) return *settled;
     putting_.insert(request.id);
   }
   Status status = CheckRoom(request.record.size());
@@ -238,12 +233,7 @@ Status BlobStore::WriteRecord(BlobChannel& channel, const StoreRequest& request)
 
 Status BlobStore::CheckGet(const StoreRequest& request) {
   const Lock lock(mutex_);
-  const IndexEntry* entry = index_.Find(request.id);
-  if (entry == nullptr) return index_.Missing(request.id);
-  if (entry->record_bytes != request.record.size()) {
-    return RecordIndex::OtherSize(request.id, entry->record_bytes, request.record.size());
-  }
-  return Status::Ok();
+  return index_.FindFor(request).status();
 }
 
 // A record that is still in a memtable would be read from memory, and be taken for the disk's.
