@@ -43,7 +43,6 @@ class FileChannel {
   size_t Take(std::vector<StoreRequest*>& completed);
 
   size_t under_way() const { return transfers_.size() - idle_.size(); }
-  bool has_waiting() const { return !waiting_.empty(); }
   // Whether more requests have been in flight than when info() was last asked.
   bool info_is_new() const { return peak_ > peak_seen_; }
   IoQueueInfo info();

@@ -312,7 +312,6 @@ Status FileStore::DoReap(uint32_t handle, size_t min_complete,
   do {
     landed.clear();
     status = channel->Reap(done < min_complete ? 1 : 0, landed);
-    // The device gets on with the next ones before these are looked at.
     for (FileTransfer* transfer : landed) {
       if (Land(*transfer)) {
         channel->Stage(*transfer);

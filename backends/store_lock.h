@@ -32,7 +32,6 @@ class StoreLock {
   // Changes the mode, without waiting either. flock(2) gives the old lock up first, so that after
   // an error none is held.
   Status Change(LockMode mode);
-  bool held() const { return file_.is_open(); }
 
  private:
   StoreLock(File file, std::string directory)

@@ -209,8 +209,7 @@ std::vector<rocksdb::Status> Database::MultiGet(DbFamily which,
                                                 const std::vector<rocksdb::Slice>& keys,
                                                 std::vector<rocksdb::PinnableSlice>& values) {
   rocksdb::ReadOptions read;
-  // In software it would be most of the time, and each record is verified by its own digests.
-  read.verify_checksums = crc_.fast || options_.settings.crc == DbChecksum::kStock;
+  read.verify_checksums = VerifiesChecksums();
   read.fill_cache = false;
   std::vector<rocksdb::Status> statuses(keys.size());
   values.resize(keys.size());
@@ -363,7 +362,7 @@ std::vector<std::pair<std::string, std::string>> Database::Details() const {
   add("wal", wal() ? "on" : "off");
   add("fs", seam_ != nullptr ? "kvbed" : "posix");
   add("crc32c", crc_.text);
-  add("verify_checksums", crc_.fast || options_.settings.crc == DbChecksum::kStock);
+  add("verify_checksums", VerifiesChecksums());
   add("write_buffer_bytes", options.write_buffer_size);
   add("write_buffers", options.max_write_buffer_number);
   add("min_blob_bytes", options.min_blob_size);
@@ -371,7 +370,7 @@ std::vector<std::pair<std::string, std::string>> Database::Details() const {
   add("max_open_files", options.max_open_files);
   add("atomic_flush", options.atomic_flush);
   add("io_calls", queue_info().calls);
-  add("memtable_bytes", Property(DbFamily::kRecords, "rocksdb.cur-size-all-mem-tables"));
+  add("memtable_bytes", MemtableBytes());
   add("blob_files", Property(DbFamily::kRecords, rocksdb::DB::Properties::kNumBlobFiles));
   add("blob_bytes", Property(DbFamily::kRecords, rocksdb::DB::Properties::kLiveBlobFileSize));
   add("blob_garbage_bytes",
@@ -393,7 +392,7 @@ std::vector<std::pair<std::string, std::string>> Database::Details() const {
 
 std::vector<std::string> Database::Warnings() const {
   std::vector<std::string> warnings;
-  if (!crc_.fast && options_.settings.crc == DbChecksum::kFast) {
+  if (!VerifiesChecksums()) {
     warnings.push_back(
         fmt::format("RocksDB computes CRC32C in software, which caps writing at about 0.6 GB/s a "
                     "core ({}); reads leave its checksums to the records' own digests",

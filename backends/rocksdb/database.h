@@ -86,6 +86,11 @@ class Database {
   Database(DatabaseOptions options) : options_(std::move(options)) {}
   Status DoOpen(Io& io);
   Status CheckLayout();
+  // In software RocksDB's checksums would be most of a read's time, and each record is verified by
+  // its own digests.
+  bool VerifiesChecksums() const {
+    return crc_.fast || options_.settings.crc == DbChecksum::kStock;
+  }
   uint64_t Property(DbFamily family, const std::string& name) const;
   uint64_t Ticker(uint32_t ticker) const;
 

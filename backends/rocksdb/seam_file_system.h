@@ -6,7 +6,6 @@
 
 #include <rocksdb/file_system.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string_view>
