@@ -31,6 +31,9 @@ TEST(RocksDbCrc32cTest, IsTheCastagnoliPolynomials) {
   std::mt19937_64 random(7);
   for (char& c : bytes) c = static_cast<char>(random());
   const uint32_t whole = rocksdb::crc32c::Extend(0, bytes.data(), bytes.size());
+  uint32_t byte_by_byte = 0;
+  for (const char& c : bytes) byte_by_byte = rocksdb::crc32c::Extend(byte_by_byte, &c, 1);
+  EXPECT_EQ(whole, byte_by_byte);
   for (const size_t at : {size_t{1}, size_t{7}, size_t{8}, size_t{4095}, bytes.size()}) {
     const uint32_t first = rocksdb::crc32c::Extend(0, bytes.data(), at);
     EXPECT_EQ(rocksdb::crc32c::Extend(first, bytes.data() + at, bytes.size() - at), whole) << at;
