@@ -39,9 +39,9 @@ class StretchReader {
     for (Stretch& stretch : stretches) Split(stretch);
     Refill();
     Status status;
-    while (status.ok() && loan_.queue().outstanding() > 0) {
+    while (status.ok() && loan_.outstanding() > 0) {
       reaped_.clear();
-      status = loan_.queue().Reap(1, reaped_);
+      status = loan_.Reap(1, reaped_);
       // The device gets on while these are copied, as far as there is idle memory.
       for (IoRequest* request : reaped_) Land(*static_cast<Piece*>(request->owner));
       if (status.ok()) Refill();
@@ -89,7 +89,7 @@ class StretchReader {
                            .owner = &piece};
       submit_.push_back(&piece.io);
     }
-    if (!submit_.empty()) loan_.queue().Submit(submit_);
+    if (!submit_.empty()) loan_.Submit(submit_);
   }
 
   void Land(Piece& piece) {

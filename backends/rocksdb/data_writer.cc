@@ -134,7 +134,7 @@ class DataWriter final : public rocksdb::FSWritableFile {
                          .owner = &piece};
     piece.in_flight = true;
     IoRequest* const request = &piece.io;
-    loan_->queue().Submit({&request, 1});
+    loan_->Submit({&request, 1});
   }
 
   // A filesystem without room says so when it is written.
@@ -147,7 +147,7 @@ class DataWriter final : public rocksdb::FSWritableFile {
 
   void Reap() {
     reaped_.clear();
-    Fail(loan_->queue().Reap(1, reaped_));
+    Fail(loan_->Reap(1, reaped_));
     for (IoRequest* request : reaped_) {
       static_cast<Piece*>(request->owner)->in_flight = false;
       Fail(request->status);
@@ -155,7 +155,7 @@ class DataWriter final : public rocksdb::FSWritableFile {
   }
 
   void Drain() {
-    while (loan_ && loan_->queue().outstanding() > 0) Reap();
+    while (loan_ && loan_->outstanding() > 0) Reap();
   }
 
   // The started piece too, padded to whole pages; it stays, to be written again when it grew.
@@ -177,7 +177,7 @@ class DataWriter final : public rocksdb::FSWritableFile {
     if (!failure_.ok()) return failure_;
     IoRequest sync{.op = IoOp::kDatasync, .file = &file_};
     if (loan_) {
-      Fail(MoveAlone(loan_->queue(), sync));
+      Fail(loan_->MoveAlone(sync));
     } else {
       Fail(io_.SyncFile(file_));
     }
