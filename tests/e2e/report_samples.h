@@ -57,6 +57,8 @@ inline SampleJson SampleCeiling(const BenchSample& sample) {
           {"fio_job", "[read]\nrw=read\n"},
           {"huge_read_gb_per_s", nullptr},
           {"huge_read_gb_per_s_reason", "no hugetlb memory"},
+          {"huge_write_gb_per_s", nullptr},
+          {"huge_write_gb_per_s_reason", "no hugetlb memory"},
           {"raw_write_gb_per_s", 2.1},
           {"raw_read_gb_per_s", 2.2},
           {"raw_write_efficiency", sample.offload_gb_per_s / 2.1},

@@ -134,22 +134,50 @@ function contextAxis(contexts) {
   };
 }
 
-function rateAxis() {
-  return {type: 'linear', beginAtZero: true, grid: grid(), title: {display: true, text: 'GB/s'}};
+// The names on an axis leave half of a phone's width to the bars.
+function cutText(text) {
+  const most = window.innerWidth < 560 ? 20 : 42;
+  return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
+}
+
+// An axis whose places are rows.
+function nameAxis(names, {stacked = false, lines = false} = {}) {
+  return {
+    type: 'category',
+    offset: true,
+    stacked,
+    grid: lines ? grid() : {display: false},
+    ticks: {autoSkip: false, callback: (value) => cutText(names[value])},
+  };
+}
+
+// Holds the whiskers of the datasets too.
+function rateAxis(datasets) {
+  const ends =
+      datasets.flatMap((dataset) => (dataset.ranges ?? []).map((range) => range?.[1] ?? 0));
+  return {
+    type: 'linear',
+    beginAtZero: true,
+    suggestedMax: Math.max(0, ...ends),
+    grid: grid(),
+    title: {display: true, text: 'GB/s'}
+  };
 }
 
 function timeAxis(text) {
-  const shown =
-      (value) => [1, 2, 5].includes(Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9)));
+  const isRound = (value) => {
+    const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
+    return [1, 2, 5].includes(+(value / power).toPrecision(6));
+  };
   return {
     type: 'logarithmic',
     grid: grid(),
     title: {display: true, text},
-    ticks: {
-      autoSkip: true,
-      maxRotation: 0,
-      callback: (value) => (shown(value) ? shortTimeText(value) : '')
+    afterBuildTicks: (axis) => {
+      const round = axis.ticks.filter((tick) => isRound(tick.value));
+      if (round.length > 1) axis.ticks = round;
     },
+    ticks: {autoSkip: true, maxRotation: 0, callback: (value) => shortTimeText(value)},
   };
 }
 

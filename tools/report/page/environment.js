@@ -58,17 +58,29 @@ function preformatted(summary, texts) {
       texts.map((text) => element('pre', {}, text)));
 }
 
-function environmentSection(rows, labels) {
-  const groups = groupRows(rows, (row) => JSON.stringify(environmentOf(row)));
-  const made = section('environment', 'Environment');
-  for (const group of groups.values()) {
+// The fields that are not as in `first`.
+function differingFields(env, first) {
+  const same = (name) => JSON.stringify(env[name]) === JSON.stringify(first[name]);
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !same(name)));
+}
+
+function environmentsOf(rows, labels) {
+  const groups = [...groupRows(rows, (row) => JSON.stringify(environmentOf(row))).values()];
+  const first = environmentOf(groups[0][0]);
+  return groups.flatMap((group, i) => {
     const env = environmentOf(group[0]);
     const of = unique(group.map((row) => labelName(row.label))).join(', ');
-    const count = countText(group.length, 'row', 'rows');
-    const who = groups.size === 1 ? '' : labels.length > 1 ? `${count} of ${of}` : count;
-    if (who !== '') made.append(element('h3', {}, who));
-    made.append(env === null ? note('not measured: these rows have no env') : environmentList(env));
-  }
+    const who = countText(group.length, 'row', 'rows') + (labels.length > 1 ? ` of ${of}` : '');
+    const differs = i > 0 && env !== null && first !== null;
+    const title = groups.length === 1 ? null : differs ? `${who}: as the first, except for` : who;
+    const shown = env === null ? note('not measured: these rows have no env') :
+                                 environmentList(differs ? differingFields(env, first) : env);
+    return [title === null ? null : element('h3', {}, title), shown];
+  });
+}
+
+function environmentSection(rows, labels) {
+  const made = section('environment', 'Environment', environmentsOf(rows, labels));
   const jobs =
       unique(rows.map((row) => textAt(row.json, 'ceiling.fio_job')).filter((job) => job !== null));
   for (const details

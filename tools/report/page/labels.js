@@ -28,10 +28,8 @@ const kMeasures = [
   },
 ];
 
-// Without the label, and without the store's path.
-function pairKey(row) {
-  return JSON.stringify([row.shape, row.ctx, row.storeParts.short, row.variant]);
-}
+// Without the label; a store's path counts only where its name needs it.
+function pairKey(row) { return JSON.stringify([row.shape, row.ctx, row.store, row.variant]); }
 
 function sideOf(rows, measure) {
   const [point] = pointsOf(rows, measure.path, measure.range);
@@ -82,7 +80,7 @@ function verdictOf(pair) {
 
 function pairName(pair) {
   const {row} = pair;
-  return [row.shape, tokensText(row.ctx), row.storeParts.short, row.variant]
+  return [row.shape, tokensText(row.ctx), row.store, row.variant]
       .filter((part) => part !== '')
       .join(', ');
 }
@@ -115,48 +113,47 @@ function pairsTable(pairs, first, second) {
   }));
 }
 
+function labelDataset(pairs, label, side, index) {
+  const fill = colour(`--label-${index}`);
+  return {
+    key: `side ${index}`,
+    label: labelName(label),
+    data: pairs.map((pair) => pair[side].value),
+    ranges: pairs.map((pair) => pair[side].range),
+    backgroundColor: pairs.map((pair) => pair[side].noisy ? colour('--surface') : fill),
+    borderColor: fill,
+    borderWidth: 2,
+    whiskerColor: colour('--ink'),
+    maxBarThickness: 14,
+  };
+}
+
+function pairsConfig(pairs, names, first, second) {
+  const datasets = [labelDataset(pairs, first, 'a', 0), labelDataset(pairs, second, 'b', 1)];
+  const tell = (item) => `${item.dataset.label}: ${rateText(item.parsed.x)} GB/s`;
+  return {
+    type: 'bar',
+    data: {labels: names, datasets},
+    options: {
+      indexAxis: 'y',
+      interaction: {mode: 'index', axis: 'y', intersect: false},
+      scales: {x: rateAxis(datasets), y: nameAxis(names)},
+      plugins: {legend: {display: false}, tooltip: {callbacks: {label: tell}}},
+    },
+  };
+}
+
 function pairsChart(pairs, first, second) {
   const {shown, rest} = chartRows(pairs.filter((pair) => pair.measure.more));
   if (shown.length === 0) return note('Both labels have no rate in common.');
   const shapes = unique(shown.map((pair) => pair.row.shape)).length;
-  const names = shown.map(
-      (pair) => [pair.measure.name, tokensText(pair.row.ctx), pair.row.storeParts.short,
-                 shapes > 1 ? pair.row.shape : '']
-                    .filter((part) => part !== '')
-                    .join('  '));
-  const dataset = (label, side, i) => ({
-    key: `side ${i}`,
-    label: labelName(label),
-    backgroundColor: colour(`--label-${i}`),
-    maxBarThickness: 14,
-    whiskerColor: colour('--ink'),
-    data: shown.map((pair) => pair[side].value),
-    ranges: shown.map((pair) => pair[side].range),
+  const names = shown.map(({measure, row}) => {
+    const parts = [measure.name, tokensText(row.ctx), row.store, shapes > 1 ? row.shape : ''];
+    return parts.filter((part) => part !== '').join('  ');
   });
   const drawn = chart(
       `${labelName(first)} and ${labelName(second)}`, 90 + 44 * shown.length,
-      'GB/s of both labels with their spread',
-      () => ({
-        type: 'bar',
-        data: {labels: names, datasets: [dataset(first, 'a', 0), dataset(second, 'b', 1)]},
-        options: {
-          indexAxis: 'y',
-          interaction: {mode: 'index', axis: 'y', intersect: false},
-          scales: {
-            x: rateAxis(),
-            y: {
-              grid: {display: false},
-              ticks: {autoSkip: false, callback: (value) => cutText(names[value])}
-            }
-          },
-          plugins: {
-            legend: {display: false},
-            tooltip: {
-              callbacks: {label: (item) => `${item.dataset.label}: ${rateText(item.parsed.x)} GB/s`}
-            }
-          },
-        },
-      }));
+      'GB/s of both labels with their spread', () => pairsConfig(shown, names, first, second));
   return element('div', {}, drawn, rest);
 }
 

@@ -46,12 +46,7 @@ function latencyChart(rows, side, identity) {
           interaction: {mode: 'index', axis: 'y', intersect: false},
           scales: {
             x: timeAxis('latency, logarithmic'),
-            y: {
-              type: 'category',
-              offset: true,
-              grid: grid(),
-              ticks: {autoSkip: false, callback: (value) => cutText(names[value])}
-            },
+            y: nameAxis(names, {lines: true}),
           },
           plugins: {
             legend: {display: false},

@@ -10,7 +10,7 @@ function daysOf(rows) {
                              `measured ${days[0]} to ${days[days.length - 1]}, `;
 }
 
-function headline(data, rows, identity) {
+function headline(data, rows) {
   const count = (test) => rows.all.filter(test).length;
   const failed = count((row) => row.failed);
   const noisy = count((row) => row.noisy && !row.failed);
@@ -19,7 +19,7 @@ function headline(data, rows, identity) {
   const sizes = [
     countText(rows.all.length, 'row', 'rows'),
     countText(unique(rows.all.map((row) => row.store)).length, 'store', 'stores'),
-    countText(identity.labels.length, 'label', 'labels'),
+    countText(unique(rows.all.map((row) => row.label)).length, 'label', 'labels'),
   ];
   return element(
       'header', {}, element('h1', {}, data.title),
@@ -36,19 +36,20 @@ function headline(data, rows, identity) {
 function buildPage() {
   const data = JSON.parse(document.getElementById('data').textContent);
   const rows = readRows(data.rows);
-  const identity = new Identity(rows.all);
+  const identity = new Identity(rows.bench);
+  const labels = unique(rows.all.map((row) => row.label));
   document.title = data.title;
   const parts = [
-    headline(data, rows, identity),
+    headline(data, rows),
     leftOutSection(data.left_out),
-    problemsSection(rows.all, identity.labels),
+    problemsSection(rows.all, labels),
     throughputSection(rows.bench, identity),
     ttftSection(rows.bench, identity),
     labelsSection(rows.bench, identity.labels),
     latencySection(rows.bench, identity),
-    sweepSection(rows.sweep, identity.labels),
-    tableSection(rows.bench, rows.all, identity.labels),
-    environmentSection(rows.all, identity.labels),
+    sweepSection(rows.sweep, unique(rows.sweep.map((row) => row.label))),
+    tableSection(rows.bench, rows.all, labels),
+    environmentSection(rows.all, labels),
   ];
   document.getElementById('report').append(...parts.filter((part) => part !== null));
 }

@@ -6,10 +6,23 @@ const kSides = [
   {name: 'restore', verb: 'read', title: 'Restore, verified'},
   {name: 'offload', verb: 'write', title: 'Offload'},
 ];
+// In a chart of lines they are dashed, in one of bars they have a sign.
 const kCeilings = [
-  {prefix: '', name: 'fio', dash: [7, 4], kind: 'dashed'},
-  {prefix: 'huge_', name: 'fio with huge pages', dash: [9, 3, 2, 3], kind: 'dashed'},
-  {prefix: 'raw_', name: 'raw (no hashing, no records)', dash: [2, 4], kind: 'dotted'},
+  {prefix: '', name: 'fio', dash: [7, 4], kind: 'dashed', sign: {style: 'circle', text: '○'}},
+  {
+    prefix: 'huge_',
+    name: 'fio with huge pages',
+    dash: [9, 3, 2, 3],
+    kind: 'dashed',
+    sign: {style: 'rect', text: '□'}
+  },
+  {
+    prefix: 'raw_',
+    name: 'raw (no hashing, no records)',
+    dash: [2, 4],
+    kind: 'dotted',
+    sign: {style: 'triangle', text: '△'}
+  },
 ];
 
 // Ceilings of one label; several stores ran beside it, so it is the median of theirs.
@@ -82,30 +95,109 @@ function tellRate(side, dataset, point) {
   return lines.filter((line) => line !== null && line !== '');
 }
 
+// Where there is one context only, stores stand below each other, each with the ceilings beside it.
+function storeBar(groups, index, side, identity) {
+  const row = groups[index][0];
+  const name = seriesName(row, identity.labels);
+  const [point] =
+      pointsOf(groups[index], `${side.name}.gb_per_s`, (json) => rateRange(json, side.name));
+  const fill = colour(identity.colourName(row));
+  const only = (value) => groups.map((group, i) => (i === index ? value : null));
+  return {
+    type: 'bar',
+    key: name,
+    label: name,
+    data: only(point.y),
+    ranges: only(point.range),
+    points: only(point),
+    backgroundColor: point.noisy ? colour('--surface') : fill,
+    borderColor: fill,
+    borderWidth: 2,
+    whiskerColor: colour('--ink'),
+    grouped: false,
+    maxBarThickness: 16,
+    order: 2,
+  };
+}
+
+function ceilingTicks(groups, side) {
+  return kCeilings
+      .map((ceiling) => {
+        const path = `ceiling.${ceiling.prefix}${side.verb}_gb_per_s`;
+        const points = groups.map((group) => pointsOf(group, path)[0] ?? null);
+        return {
+          type: 'line',
+          key: `ceiling ${ceiling.name}`,
+          label: ceiling.name,
+          showLine: false,
+          data: points.map((point) => (point === null ? null : point.y)),
+          points,
+          pointStyle: ceiling.sign.style,
+          pointRadius: 6,
+          pointHoverRadius: 8,
+          borderColor: colour('--ink'),
+          backgroundColor: colour('--surface'),
+          borderWidth: 2,
+          order: 1,
+        };
+      })
+      .filter((dataset) => dataset.data.some((value) => value !== null));
+}
+
+function barsConfig(groups, names, side, identity) {
+  const bars = groups.map((group, i) => storeBar(groups, i, side, identity));
+  const tell = (item) => tellRate(side, item.dataset, item.dataset.points[item.dataIndex]);
+  return {
+    type: 'bar',
+    data: {labels: names, datasets: [...bars, ...ceilingTicks(groups, side)]},
+    options: {
+      indexAxis: 'y',
+      interaction: {mode: 'nearest', intersect: false},
+      scales: {x: rateAxis(bars), y: nameAxis(names)},
+      plugins: {legend: {display: false}, tooltip: {callbacks: {label: tell}}},
+    },
+  };
+}
+
+function rateBars(title, rows, side, identity) {
+  const {shown: groups, rest} = chartRows([...groupRows(rows, seriesKey).values()]);
+  const names = groups.map((group) => seriesName(group[0], identity.labels));
+  const says = 'GB/s of each store with the ceilings beside it; the table below has the figures';
+  const drawn = chart(
+      `${title}, ${tokensText(rows[0].ctx)} tokens`, 90 + 32 * groups.length, says,
+      () => barsConfig(groups, names, side, identity));
+  return element('div', {}, drawn, rest);
+}
+
+function rateLines(title, rows, side, identity) {
+  const says = 'GB/s for each context and store; the table below has the figures';
+  return chart(title, 320, says, () => {
+    const datasets =
+        [...storeDatasets(rows, side, identity), ...ceilingDatasets(rows, side, identity)];
+    return lineChart({
+      datasets,
+      contexts: contextsOf(rows),
+      yAxis: rateAxis(datasets),
+      tell: (dataset, point) => tellRate(side, dataset, point),
+    });
+  });
+}
+
 function rateChart(rows, side, identity) {
-  const measured = rows.filter(
-      (row) =>
-          row.ctx !== null && numberAt(row.json, `${side.name}.gb_per_s`) !== null && !row.failed);
+  const path = `${side.name}.gb_per_s`;
+  const measured =
+      rows.filter((row) => row.ctx !== null && numberAt(row.json, path) !== null && !row.failed);
   if (measured.length === 0) {
-    return element(
-        'div', {}, element('h3', {}, side.title),
-        list(reasonsFor(rows, `${side.name}.gb_per_s`).map((why) => `not measured: ${why}`)));
+    const reasons = reasonsFor(rows, path).map((why) => `not measured: ${why}`);
+    return element('div', {}, element('h3', {}, side.title), list(reasons));
   }
-  const durabilities =
-      unique(measured.map((row) => row.json.cell.durability ?? '')).filter((text) => text !== '');
-  const title = side.name === 'offload' && durabilities.length > 0 ?
-      `${side.title}, ${durabilities.join(' or ')}` :
+  const durabilities = unique(measured.map((row) => textAt(row.json, 'cell.durability')));
+  const known = durabilities.filter((text) => text !== null);
+  const title = side.name === 'offload' && known.length > 0 ?
+      `${side.title}, ${known.join(' or ')}` :
       side.title;
-  return chart(
-      title, 320, 'GB/s for each context and store; the table below has the figures',
-      () => lineChart({
-        datasets: [
-          ...storeDatasets(measured, side, identity), ...ceilingDatasets(measured, side, identity)
-        ],
-        contexts: contextsOf(measured),
-        yAxis: rateAxis(),
-        tell: (dataset, point) => tellRate(side, dataset, point),
-      }));
+  const draw = contextsOf(measured).length === 1 ? rateBars : rateLines;
+  return draw(title, measured, side, identity);
 }
 
 function storeLegend(rows, identity) {
@@ -121,16 +213,21 @@ function storeLegend(rows, identity) {
   });
 }
 
-function ceilingLegend(rows, identity) {
-  const lines =
-      kSides.flatMap((side) => ceilingLines(rows.filter((row) => !row.failed), side, identity));
-  return unique(lines.map((line) => line.name)).map((name) => {
-    const {ceiling} = lines.find((line) => line.name === name);
-    return {key: `ceiling ${name}`, text: name, colourName: '--ceiling', kind: ceiling.kind};
-  });
+function ceilingLegend(all, identity) {
+  const rows = all.filter((row) => !row.failed);
+  const bars = contextsOf(rows).length === 1;
+  const entries = new Map();
+  for (const line of kSides.flatMap((side) => ceilingLines(rows, side, identity))) {
+    const text = bars ? line.ceiling.name : line.name;
+    const sign = bars ? line.ceiling.sign.text : '';
+    const kind = bars ? 'none' : line.ceiling.kind;
+    entries.set(text, {key: `ceiling ${text}`, text, colourName: '--ceiling', kind, sign});
+  }
+  return [...entries.values()];
 }
 
-function missingCeilings(rows) {
+function missingCeilings(all) {
+  const rows = all.filter((row) => !row.failed);
   const texts = [];
   for (const side of kSides) {
     for (const ceiling of kCeilings) {

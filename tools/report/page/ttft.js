@@ -194,11 +194,7 @@ function partsChart(rows, identity) {
           interaction: {mode: 'index', axis: 'y', intersect: false},
           scales: {
             x: {stacked: true, grid: grid(), title: {display: true, text: 'ms'}},
-            y: {
-              stacked: true,
-              grid: {display: false},
-              ticks: {autoSkip: false, callback: (value) => cutText(names[value])}
-            },
+            y: nameAxis(names, {stacked: true}),
           },
           plugins: {
             legend: {display: false},
@@ -210,12 +206,6 @@ function partsChart(rows, identity) {
         },
       }));
   return element('div', {}, drawn, rest);
-}
-
-// The names on an axis leave half of a phone's width to the bars.
-function cutText(text) {
-  const most = window.innerWidth < 560 ? 20 : 42;
-  return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
 }
 
 function ttftTable(rows, identity, footnotes) {
