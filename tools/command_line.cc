@@ -120,9 +120,9 @@ OptionHandle OptionSet::Texts(const std::string& names, const std::string& type,
   return {option};
 }
 
-OptionHandle OptionSet::Arguments(const std::string& name, const std::string& type,
-                                  const std::string& help, std::vector<std::string>& values) {
-  return {App(app_).add_option(name, values, help)->type_name(type)->group(group_)};
+OptionHandle OptionSet::Arguments(const std::string& name, const std::string& help,
+                                  std::vector<std::string>& values) {
+  return {App(app_).add_option(name, values, help)->type_name("")->group(group_)};
 }
 
 OptionHandle OptionSet::Number(const std::string& names, const std::string& help, uint32_t& value,

@@ -84,7 +84,7 @@ TEST_F(Report, TellsMistakesInOneLine) {
       {{"report", dir_ / "rows.jsonl"}, 2},
       {{"report", "--out", dir_ / "report.html"}, 2},
       {{"report", dir_ / "no.jsonl", "--out", dir_ / "report.html"}, 4},
-      {{"report", dir_.path(), "--out", dir_ / "report.html"}, 4},
+      {{"report", "/proc", "--out", dir_ / "report.html"}, 4},
       {{"report", dir_ / "rows.jsonl", "--out", dir_ / "no/report.html"}, 4},
       {{"report", dir_ / "rows.jsonl", "--out", ""}, 2},
       {{"report", dir_ / "rows.jsonl", "--ot", "x"}, 2},

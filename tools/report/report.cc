@@ -82,8 +82,7 @@ void AddReportCommand(CommandLine& line) {
   ReportOptions& options = line.Own<ReportOptions>();
   OptionSet set = line.AddCommand("report", "one HTML page of bench's and sweep's rows");
   set.Group("Report");
-  set.Required(
-      set.Arguments("FILES", "FILE...", "files of rows, one JSON object a line", options.files));
+  set.Required(set.Arguments("FILES", "files of rows, one JSON object a line", options.files));
   set.Required(set.Text("--out", "FILE", "the page; - for standard output", options.out_file));
   set.Text("--title", "TEXT", "the page's heading [kvbed report]", options.title);
   set.Footer(kReportFooter);
