@@ -134,10 +134,12 @@ function contextAxis(contexts) {
   };
 }
 
-// The names on an axis leave half of a phone's width to the bars.
+// The names on an axis leave half of a phone's width to the bars. Both ends tell rows apart.
 function cutText(text) {
-  const most = window.innerWidth < 560 ? 20 : 42;
-  return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
+  const most = window.innerWidth < 560 ? 22 : 44;
+  if (text.length <= most) return text;
+  const half = Math.floor((most - 1) / 2);
+  return `${text.slice(0, half)}…${text.slice(-half)}`;
 }
 
 // An axis whose places are rows.
