@@ -9,6 +9,7 @@
 
 #include "tests/e2e/report_samples.h"
 #include "tests/support/command.h"
+#include "tests/support/require.h"
 #include "tests/support/temp_dir.h"
 #include "tools/report/report_files.h"
 
@@ -44,7 +45,7 @@ class ReportInABrowser : public testing::Test {
     const auto found = RunProgram({"sh", "-c", "command -v chromium"});
     if (!found.ok() || found->exit_code != 0) GTEST_SKIP() << kNoChromium;
     if (ReportChartLibrary().empty()) {
-      GTEST_SKIP() << "built without Chart.js (Debian: libjs-chart.js)";
+      KVBED_SKIP_OR_FAIL("built without Chart.js (Debian: libjs-chart.js)");
     }
   }
 

@@ -7,6 +7,7 @@
 
 #include "tests/e2e/report_samples.h"
 #include "tests/support/command.h"
+#include "tests/support/require.h"
 #include "tests/support/temp_dir.h"
 #include "tools/report/report_files.h"
 
@@ -18,7 +19,7 @@ class Report : public testing::Test {
   Report() { WriteSampleRows(dir_ / "rows.jsonl", LadderSampleRows()); }
   void SetUp() override {
     if (ReportChartLibrary().empty()) {
-      GTEST_SKIP() << "built without Chart.js (Debian: libjs-chart.js)";
+      KVBED_SKIP_OR_FAIL("built without Chart.js (Debian: libjs-chart.js)");
     }
   }
   static std::string Read(const std::string& path) {
