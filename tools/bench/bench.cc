@@ -19,6 +19,7 @@
 #include "tools/output.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
+#include "tools/shape_names.h"
 
 namespace kvbed {
 namespace {
@@ -64,7 +65,7 @@ Result<std::vector<BenchCell>> Cells(const BenchOptions& options) {
   }
   if (options.shapes.empty()) {
     return Status::InvalidArgument(
-        fmt::format("bench needs --shape {} or CONFIG.json", fmt::join(BenchShapeNames(), ", ")));
+        fmt::format("bench needs --shape {}, or CONFIG.json", fmt::join(ShapeNames(), ", ")));
   }
   if (options.stores.empty()) {
     return Status::InvalidArgument("bench needs --store, e.g. --store slab:/data/kv");
@@ -80,6 +81,7 @@ Result<std::vector<BenchCell>> Cells(const BenchOptions& options) {
     for (const std::string& shape_name : options.shapes) {
       KVBED_ASSIGN_OR_RETURN(const BenchShape shape, FindBenchShape(shape_name));
       for (uint64_t ctx_tokens : options.ctx) {
+        KVBED_RETURN_IF_ERROR(shape.CheckContext(ctx_tokens));
         BenchCell cell;
         cell.shape = shape;
         cell.geometry = shape.Geometry(options.dtype, options.block_tokens);
@@ -190,14 +192,16 @@ void AddBenchCommand(CommandLine& line) {
   OptionSet set = line.AddCommand(
       "bench", "measure offload and restore throughput per context size, beside fio");
   set.Group("What");
-  set.Texts("--shape", "NAME|config.json",
-            fmt::format("KV shape: {}, or a model's config.json; several are run one by one",
-                        fmt::join(BenchShapeNames(), ", ")),
-            options.shapes);
+  set.Texts(
+      "--shape", "NAME|config.json",
+      "KV shape: a known model's, as in llama3-8b (kvbed plan --help lists them), or that of a "
+      "config.json; several are run one by one",
+      options.shapes);
   set.Hide(set.Text("-m,--model", "MODEL", "", options.model));
   set.Parsed("-c,--ctx", "LIST", "context sizes in tokens: 46k, or 1k,4k, or 1k-128k*2 [8k]",
              options.ctx, ParseTokenCounts);
-  set.Parsed("--dtype", "bf16|fp32", "dtype of KV [bf16]", options.dtype, ParseDType);
+  set.Parsed("--dtype,--kv-dtype", "bf16|fp32|fp8|int8", "dtype of KV [bf16]", options.dtype,
+             ParseStoredDType);
   set.Number("--block-tokens", "tokens of one KV block [16]", options.block_tokens, 1, 1 << 16);
   set.Group("How");
   set.Number("-r,--repetitions", "timed repetitions after a warm-up [5]", options.repetitions, 1,
