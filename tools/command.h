@@ -12,6 +12,7 @@ void AddGenerateCommand(CommandLine& line);
 void AddTokenizeCommand(CommandLine& line);
 void AddBenchCommand(CommandLine& line);
 void AddReportCommand(CommandLine& line);
+void AddPlanCommand(CommandLine& line);
 void AddStoreCommands(CommandLine& line);
 void AddDoctorCommand(CommandLine& line);
 

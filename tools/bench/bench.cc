@@ -1,8 +1,6 @@
 // kvbed bench: throughput of offload and restore per context size, beside fio's of the same moment.
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -22,12 +20,14 @@
 #include "tools/common_options.h"
 #include "tools/console.h"
 #include "tools/exit_code.h"
+#include "tools/given_value.h"
 #include "tools/option_values.h"
 #include "tools/output.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
 #include "tools/prompt.h"
 #include "tools/session.h"
+#include "tools/shape_names.h"
 
 namespace kvbed {
 namespace {
@@ -64,8 +64,9 @@ struct BenchOptions {
   StoreOptions tuning;
   uint32_t sequences = 1;
   uint32_t numjobs = 1;
+  uint32_t tp = 1;
   std::optional<uint64_t> pool_bytes;
-  std::optional<GivenPrefill> prefill;
+  std::optional<SourcedValue> prefill;
   uint32_t repetitions = 5;
   uint64_t seed = 1;
   bool dry_run = false;
@@ -79,22 +80,9 @@ struct BenchOptions {
   BenchOptions() { output.format = OutputFormat::kMarkdown; }
 };
 
-// "9000" or "9000,vendor's sheet".
-Result<std::optional<GivenPrefill>> ParseGivenPrefill(const std::string& text) {
-  const size_t comma = text.find(',');
-  const std::string number = text.substr(0, comma);
-  GivenPrefill given{.tok_per_s = 0, .source = "--prefill-tok-per-s"};
-  const char* const end = number.data() + number.size();
-  const auto [at, error] = std::from_chars(number.data(), end, given.tok_per_s);
-  if (error != std::errc() || at != end || !(given.tok_per_s > 0) ||
-      !std::isfinite(given.tok_per_s)) {
-    return Status::InvalidArgument(fmt::format(
-        "--prefill-tok-per-s takes a rate above 0 and where it comes from, as in 9000,measured, "
-        "not '{}'",
-        text));
-  }
-  if (comma != std::string::npos && comma + 1 < text.size()) given.source = text.substr(comma + 1);
-  return std::optional(given);
+Result<std::optional<SourcedValue>> ParsePrefillRate(const std::string& text) {
+  KVBED_ASSIGN_OR_RETURN(SourcedValue rate, ParseGivenValue("--prefill-tok-per-s", text));
+  return std::optional(std::move(rate));
 }
 
 // What is measured: cells by context, and the stores of each.
@@ -108,8 +96,8 @@ bool HasModel(const BenchOptions& options) { return !options.model.model.empty()
 Status CheckWhat(const BenchOptions& options) {
   if (HasModel(options) == !options.shapes.empty()) {
     return Status::InvalidArgument(
-        fmt::format("bench needs a model (-m MODEL) or --shape {} or CONFIG.json, and not both",
-                    fmt::join(BenchShapeNames(), ", ")));
+        fmt::format("bench needs a model (-m MODEL) or --shape {}, or CONFIG.json, and not both",
+                    fmt::join(ShapeNames(), ", ")));
   }
   if (options.stores.empty()) {
     return Status::InvalidArgument("bench needs --store, e.g. --store slab:/data/kv");
@@ -117,6 +105,9 @@ Status CheckWhat(const BenchOptions& options) {
   if (HasModel(options) && options.pool_bytes) {
     return Status::InvalidArgument(
         "--pool-bytes is for --shape: a model's cache has to be in memory as a whole");
+  }
+  if (HasModel(options) && options.tp != 1) {
+    return Status::InvalidArgument("--tp is for --shape: the model runs here as one rank");
   }
   return Status::Ok();
 }
@@ -129,7 +120,7 @@ Result<std::vector<BenchShape>> ShapesOf(const BenchOptions& options, BenchPlan&
   }
   if (!HasModel(options)) return shapes;
   KVBED_ASSIGN_OR_RETURN(plan.model, OpenModelFiles(options.model));
-  shapes.push_back({plan.model->files.name, plan.model->files.config});
+  shapes.push_back({plan.model->files.name, plan.model->files.config, {}});
   return shapes;
 }
 
@@ -147,23 +138,32 @@ Result<std::vector<NamedStore>> StoresOf(const BenchOptions& options) {
   return stores;
 }
 
+Result<KvSplit> SplitOf(const BenchShape& shape, const BenchOptions& options) {
+  if (HasModel(options)) return KvSplit{.ranks = 1, .rank_kv_heads = shape.config.kv_heads};
+  return SplitKv(shape.sizes, options.tp);
+}
+
 Result<BenchPlan> Plan(const BenchOptions& options) {
   KVBED_RETURN_IF_ERROR(CheckWhat(options));
   BenchPlan plan;
   KVBED_ASSIGN_OR_RETURN(const std::vector<NamedStore> stores, StoresOf(options));
   KVBED_ASSIGN_OR_RETURN(const std::vector<BenchShape> shapes, ShapesOf(options, plan));
   for (const BenchShape& shape : shapes) {
+    KVBED_ASSIGN_OR_RETURN(const KvSplit split, SplitOf(shape, options));
     for (uint64_t ctx_tokens : options.ctx) {
+      KVBED_RETURN_IF_ERROR(shape.CheckContext(ctx_tokens));
       for (const NamedStore& store : stores) {
         BenchCell cell;
         cell.shape = shape;
-        cell.geometry = shape.Geometry(options.model.dtype, options.block_tokens);
+        cell.geometry = shape.RankGeometry(options.model.dtype, options.block_tokens, split);
         cell.ctx_tokens = ctx_tokens;
         cell.store = store;
         cell.repetitions = options.repetitions;
         cell.seed = options.seed;
         cell.sequences = options.sequences;
         cell.numjobs = options.numjobs;
+        cell.tp = options.tp;
+        cell.kv_replicas = split.replicas;
         cell.pool_bytes = options.pool_bytes;
         cell.from_model = plan.model.has_value();
         cell.prefill = options.prefill;
@@ -296,7 +296,8 @@ class Contexts {
   std::map<std::string, SmallerContext> last_;
 };
 
-Result<BenchRow> RunCell(BenchCell cell, const std::unique_ptr<ModelKv>& model, Contexts& contexts) {
+Result<BenchRow> RunCell(BenchCell cell, const std::unique_ptr<ModelKv>& model,
+                         Contexts& contexts) {
   BenchRowContext context{CommandLineOfThisProcess(), UnixNs(), contexts.Before(cell)};
   if (model) {
     KVBED_ASSIGN_OR_RETURN(cell.real, model->At(cell.ctx_tokens));
@@ -325,8 +326,8 @@ struct BenchOutcome {
 };
 
 // Rows that are done are kept, whatever ends the run.
-Result<BenchOutcome> RunCells(const std::vector<BenchCell>& cells, const std::unique_ptr<ModelKv>& model,
-                              RowWriter& writer) {
+Result<BenchOutcome> RunCells(const std::vector<BenchCell>& cells,
+                              const std::unique_ptr<ModelKv>& model, RowWriter& writer) {
   BenchOutcome outcome;
   Contexts contexts;
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -377,16 +378,18 @@ void AddBenchCommand(CommandLine& line) {
   OptionSet set = line.AddCommand(
       "bench", "measure offload and restore throughput per context size, beside fio");
   set.Group("What");
-  set.Texts("--shape", "NAME|config.json",
-            fmt::format("KV shape: {}, or a model's config.json; several are run one by one",
-                        fmt::join(BenchShapeNames(), ", ")),
-            options.shapes);
+  set.Texts(
+      "--shape", "NAME|config.json",
+      "KV shape: a known model's, as in llama3-8b (kvbed plan --help lists them), or that of a "
+      "config.json; several are run one by one",
+      options.shapes);
   set.Text("-m,--model", "MODEL",
            "GGUF file, Hugging Face directory, or toy:8m, toy:62m: real K and V",
            options.model.model);
   set.Parsed("-c,--ctx", "LIST", "context sizes in tokens: 46k, or 1k,4k, or 1k-128k*2 [8k]",
              options.ctx, ParseTokenCounts);
-  set.Parsed("--dtype", "bf16|fp32", "dtype of KV [bf16]", options.model.dtype, ParseDType);
+  set.Parsed("--dtype,--kv-dtype", "bf16|fp32|fp8|int8", "dtype of KV [bf16]", options.model.dtype,
+             ParseStoredDType);
   set.Number("--block-tokens", "tokens of one KV block [16]", options.block_tokens, 1, 1 << 16);
   set.Text("-f,--prompt-file", "FILE", "the model's text [a seeded one of kvbed's own]",
            options.prompt.prompt_file);
@@ -394,12 +397,14 @@ void AddBenchCommand(CommandLine& line) {
              options.model.threads, 1, 1024);
   set.Parsed("--prefill-tok-per-s", "N[,SOURCE]",
              "compare restores with this prefill rate, marked as given", options.prefill,
-             ParseGivenPrefill);
+             ParsePrefillRate);
   set.Group("Load");
   set.Number("--sequences", "sequences moved at once, each over its own queues [1]",
              options.sequences, 1, 256);
   set.Number("--numjobs", "queues of each sequence, each with a thread that verifies [1]",
              options.numjobs, 1, 256);
+  set.Number("--tp", "ranks of tensor parallelism: records with a rank's KV heads each [1]",
+             options.tp, 1, 1024);
   set.Parsed("--pool-bytes", "SIZE",
              "memory for records, as in 2GiB; a longer context goes through it in rounds [what the "
              "context needs]",

@@ -89,6 +89,8 @@ Json CellJson(const Measurement& m) {
   out["numjobs"] = cell.numjobs;
   out["sequences"] = cell.sequences;
   out["ranks"] = 1;
+  out["tp"] = cell.tp;
+  out["kv_replicas"] = cell.kv_replicas;
   out["rounds"] = m.rounds;
   out["pool_bytes"] = m.pool_bytes;
   out["direct"] = m.store.direct;

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "tools/csv_field.h"
+
 namespace kvbed {
 namespace {
 
@@ -56,13 +58,6 @@ std::string Text(const Json& row, const char* path, int digits, const char* abse
     return fmt::format("{:.{}f}", value->get<double>(), digits);
   }
   return value->dump();
-}
-
-std::string CsvField(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 // "2.31 GB/s (1.08 x fio, 0.96 x raw), 0.09 CPU s/GB, spread 3 %"

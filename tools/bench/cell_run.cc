@@ -188,7 +188,7 @@ Status CellRun::MakePool() {
   const uint64_t needed =
       cell().real != nullptr ? geometry.BlocksFor(cell().ctx_tokens + 1) : cell().blocks();
   const uint64_t given = cell().pool_bytes ? *cell().pool_bytes / geometry.record_bytes() : needed;
-  KVBED_ASSIGN_OR_RETURN(shape_, ShapeLoad(geometry, cell().ctx_tokens, cell().sequences,
+  KVBED_ASSIGN_OR_RETURN(shape_, ShapeLoad(geometry, cell().ctx_tokens, cell().streams(),
                                            cell().numjobs, std::min(needed, given)));
   const uint64_t records = cell().real != nullptr ? needed : shape_.pool_records(geometry);
   if (records > UINT32_MAX) return Status::InvalidArgument("too many blocks");

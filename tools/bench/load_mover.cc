@@ -127,6 +127,8 @@ Result<std::unique_ptr<LoadMover>> LoadMover::Open(BlockStore& store, BlockPool&
   return mover;
 }
 
+LoadMover::LoadMover(BlockStore& store, BlockPool& pool) : store_(store), pool_(pool) {}
+
 LoadMover::~LoadMover() = default;
 
 template <class Part, class Step>

@@ -41,7 +41,7 @@ class LoadMover {
 
  private:
   class Lane;
-  LoadMover(BlockStore& store, BlockPool& pool) : store_(store), pool_(pool) {}
+  LoadMover(BlockStore& store, BlockPool& pool);
 
   // Runs `step(part, channel)` for each part at once. Wall times of each from the common start.
   template <class Part, class Step>

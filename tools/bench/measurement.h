@@ -12,17 +12,12 @@
 #include "offload/status.h"
 #include "tools/bench/bench_shape.h"
 #include "tools/bench/byte_proof.h"
+#include "tools/given_value.h"
 #include "tools/store_access.h"
 
 namespace kvbed {
 
 class RealKv;
-
-// A prefill rate that was measured elsewhere.
-struct GivenPrefill {
-  double tok_per_s = 0;
-  std::string source;  // as the user named it
-};
 
 // What is measured: one row of the result.
 struct BenchCell {
@@ -34,18 +29,22 @@ struct BenchCell {
   uint64_t seed = 1;
   uint32_t sequences = 1;               // moved at once
   uint32_t numjobs = 1;                 // queues of each
+  uint32_t tp = 1;                      // ranks; the geometry is that of one rank
+  uint32_t kv_replicas = 1;             // ranks that hold the same KV heads
   std::optional<uint64_t> pool_bytes;   // nullopt: as much as the context needs
   bool from_model = false;              // K and V of a model, else synthetic
   RealKv* real = nullptr;               // the model's, once the cell is measured
-  std::optional<GivenPrefill> prefill;  // in the place of a recomputation that was measured
+  std::optional<SourcedValue> prefill;  // in the place of a recomputation that was measured
   bool fio = true;
   bool keep = false;
   std::optional<std::string> label;
 
-  // Of all sequences.
-  uint64_t blocks() const { return sequences * geometry.BlocksFor(ctx_tokens); }
+  // What is moved at once: each rank of each sequence has records of its own.
+  uint32_t streams() const { return sequences * tp; }
+  // Of all of them.
+  uint64_t blocks() const { return streams() * geometry.BlocksFor(ctx_tokens); }
   uint64_t stored_bytes() const { return blocks() * geometry.record_bytes(); }
-  uint64_t kv_bytes() const { return sequences * ctx_tokens * geometry.kv_bytes_per_token(); }
+  uint64_t kv_bytes() const { return streams() * ctx_tokens * geometry.kv_bytes_per_token(); }
 };
 
 struct OffloadSample {

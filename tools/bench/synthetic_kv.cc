@@ -20,7 +20,8 @@ uint64_t Mixed(uint64_t value) {
 }  // namespace
 
 Result<SyntheticKv> SyntheticKv::Create(const KvGeometry& geometry, uint64_t seed) {
-  KVBED_ASSIGN_OR_RETURN(AlignedBuffer base, AlignedBuffer::Allocate(geometry.payload_bytes()));
+  KVBED_ASSIGN_OR_RETURN(AlignedBuffer base, AlignedBuffer::Allocate(RoundUp(
+                                                 geometry.payload_bytes(), sizeof(uint64_t))));
   const MutableBytes bytes = base.bytes();
   for (uint64_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
     StoreLe<uint64_t>(bytes, at, Mixed(seed ^ Mixed(at)));

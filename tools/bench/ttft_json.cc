@@ -37,7 +37,7 @@ uint64_t MedianNs(const std::vector<uint64_t>& samples) {
 
 uint64_t GivenPrefillNs(const BenchCell& cell) {
   return static_cast<uint64_t>(
-      std::llround(static_cast<double>(cell.ctx_tokens) / cell.prefill->tok_per_s * 1e9));
+      std::llround(static_cast<double>(cell.ctx_tokens) / cell.prefill->value * 1e9));
 }
 
 bool HasRestored(const Measurement& m) { return m.ttft && !m.ttft->restore.empty(); }
@@ -60,7 +60,7 @@ Json GivenArm(const Measurement& m) {
   arm["total_ns"] = arm["prefill_ns"];
   arm["device"] = m.cell.prefill->source;
   arm["given"] = true;
-  arm["tok_per_s"] = m.cell.prefill->tok_per_s;
+  arm["tok_per_s"] = m.cell.prefill->value;
   return arm;
 }
 

@@ -171,7 +171,7 @@ Status AddLines(const std::string& file, std::string_view text, LeftOut& left_ou
 }
 
 // Also a pipe's, so its size isn't asked.
-Result<std::string> ReadRowsFile(const std::string& path) {
+Result<std::string> ReadReportFile(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return StatusFromErrno(errno, fmt::format("open {}", path));
   std::string text;
@@ -214,7 +214,7 @@ Status AddReportRows(const std::string& file, std::string_view text, ReportRows&
 Result<ReportRows> ReadReportRows(const std::vector<std::string>& files) {
   ReportRows rows;
   for (const std::string& file : files) {
-    KVBED_ASSIGN_OR_RETURN(const std::string text, ReadRowsFile(file));
+    KVBED_ASSIGN_OR_RETURN(const std::string text, ReadReportFile(file));
     KVBED_RETURN_IF_ERROR(AddReportRows(file, text, rows));
   }
   if (!rows.rows.empty()) return rows;
