@@ -120,6 +120,11 @@ OptionHandle OptionSet::Texts(const std::string& names, const std::string& type,
   return {option};
 }
 
+OptionHandle OptionSet::Arguments(const std::string& name, const std::string& help,
+                                  std::vector<std::string>& values) {
+  return {App(app_).add_option(name, values, help)->type_name("")->group(group_)};
+}
+
 OptionHandle OptionSet::Number(const std::string& names, const std::string& help, uint32_t& value,
                                uint32_t least, uint32_t most) {
   return Value(names, "N", help, [names, &value, least, most](const std::string& text) {
