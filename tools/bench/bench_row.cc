@@ -6,6 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "tools/bench/endurance.h"
+#include "tools/bench/latency_json.h"
+#include "tools/bench/load_json.h"
 #include "tools/bench/real_kv.h"
 #include "tools/bench/statistics.h"
 #include "tools/environment.h"
@@ -17,7 +20,6 @@ namespace {
 constexpr double kNoisyAbove = 0.10;
 constexpr double kToolBoundAbove = 0.8;
 constexpr uint32_t kRepetitionsLeast = 5;
-constexpr const char* kNotMeasured = "not measured in this form of the benchmark";
 
 std::optional<double> MedianOf(const std::vector<double>& values) {
   return values.empty() ? std::nullopt : std::optional(Median(values));
@@ -97,10 +99,31 @@ Json CellJson(const Measurement& m) {
   out["kv"] = cell.from_model ? "real" : "synthetic";
   out["durability"] = Durable(m) ? "D1" : "D0";
   out["file_state"] = m.overwrite || m.store.fs_type.empty() ? "overwrite" : "first_write";
-  SetNull(out, "profile", kNotMeasured);
-  SetNull(out, "cache_mode", kNotMeasured);
+  SetConditions(out, m);
   SetOrReason(out, "label", cell.label, "none given (--label)");
   return out;
+}
+
+// As the environment says.
+std::optional<uint64_t> MemoryBytes(const Json& env) {
+  const auto found = env.find("memory_bytes");
+  if (found == env.end() || !found->is_number()) return std::nullopt;
+  return found->get<uint64_t>();
+}
+
+// `bytes`: the row's.
+Json EnduranceOf(const Measurement& m, const Json& bytes) {
+  EnduranceInput input;
+  input.stored_bytes_per_token = static_cast<double>(m.cell.stored_bytes()) /
+                                 static_cast<double>(m.cell.sequences * m.cell.ctx_tokens);
+  const Json& amplification = bytes.at("write_amplification");
+  if (amplification.is_number()) {
+    input.write_amplification = amplification.get<double>();
+  } else {
+    input.no_amplification_reason = bytes.at("write_amplification_reason").get<std::string>();
+  }
+  input.tbw = m.cell.tbw;
+  return EnduranceJson(input);
 }
 
 Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
@@ -136,17 +159,6 @@ Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
   out["dup4k_pct"] = m.duplicate_pages_percent;
   SetNull(out, "zstd_ratio", "kvbed is built without zstd");
   out["other_io"] = verdict.other_io;
-  return out;
-}
-
-Json LatencyJson(const std::vector<uint64_t>& latencies_ns) {
-  const Percentiles percentiles = PercentilesOf(latencies_ns);
-  const std::string few = fmt::format("only {} records were timed", latencies_ns.size());
-  Json out;
-  SetOrReason(out, "p50", percentiles.p50, few);
-  SetOrReason(out, "p99", percentiles.p99, few);
-  SetOrReason(out, "p99_9", percentiles.p99_9, few);
-  out["n"] = latencies_ns.size();
   return out;
 }
 
@@ -316,6 +328,8 @@ std::vector<std::string> Remarks(const Measurement& m, const Samples& offload,
   if (tool_bound) {
     remarks.push_back("tool-bound: a ceiling is above 0.8 of what kvbed does without a disk");
   }
+  const std::vector<std::string> load = LoadRemarks(m);
+  remarks.insert(remarks.end(), load.begin(), load.end());
   return remarks;
 }
 
@@ -394,9 +408,8 @@ BenchRow MakeBenchRow(const Measurement& m, const BenchRowContext& context) {
   json["ttft"] = TtftJson(m);
   json["break_even"] = BreakEvenJson(m, context.smaller);
   json["ceiling"] = CeilingJson(m, offload, restore);
-  json["steady"] = {{"state", "not_assessed"}};
-  SetNull(json["steady"], "rounds", kNotMeasured);
-  SetNull(json, "interval_gb_per_s", kNotMeasured);
+  SetLoad(json, m, MemoryBytes(json["env"]));
+  json["endurance"] = EnduranceOf(m, json["bytes"]);
   json["verify"] = VerifyJson(m);
 
   const bool tool_bound = IsToolBound(m);

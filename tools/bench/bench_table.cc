@@ -23,6 +23,7 @@ constexpr Column kColumns[] = {
     {"shape", "shape", "/model/name", -1},
     {"ctx", "ctx_tokens", "/cell/ctx_tokens", -1},
     {"store", "store", "/cell/store", -1},
+    {"cache", "cache_mode", "/cell/cache_mode", -1},
     {"record bytes", "record_bytes", "/cell/record_bytes", -1},
     {"offload GB/s", "offload_gb_per_s", "/offload/gb_per_s", 3},
     {"of fio", "write_efficiency", "/ceiling/write_efficiency", 3},

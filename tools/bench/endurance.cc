@@ -1,0 +1,22 @@
+#include "tools/bench/endurance.h"
+
+namespace kvbed {
+
+Json EnduranceJson(const EnduranceInput& input) {
+  std::optional<double> bytes_per_token, tbw_tokens;
+  if (input.write_amplification) {
+    bytes_per_token = input.stored_bytes_per_token * *input.write_amplification;
+    if (input.tbw) tbw_tokens = *input.tbw * 1e12 / *bytes_per_token;
+  }
+  const std::string& unknown = input.no_amplification_reason;
+  const std::string not_given = "no rating was given (--tbw)";
+  Json out;
+  SetOrReason(out, "bytes_per_token", bytes_per_token, unknown);
+  out["stored_bytes_per_token"] = input.stored_bytes_per_token;
+  SetOrReason(out, "write_amplification", input.write_amplification, unknown);
+  SetOrReason(out, "tbw", input.tbw, not_given);
+  SetOrReason(out, "tbw_tokens", tbw_tokens, input.tbw ? unknown : not_given);
+  return out;
+}
+
+}  // namespace kvbed
