@@ -302,13 +302,12 @@ std::string NameOfCell(const BenchCell& cell) {
                      cell.store.spec.ToString());
 }
 
-// One line that names what was not measured: cell `at`, and those behind it.
+// One line that names what was not measured: the cell that was under way, and those behind it.
 Status StoppedAt(const std::vector<BenchCell>& cells, size_t at, const Status& cause) {
-  std::vector<std::string> rest;
-  for (size_t i = at + 1; i < cells.size(); ++i) rest.push_back(NameOfCell(cells[i]));
-  return cause.WithContext(fmt::format("{} failed ({} of {} rows are done{}{})",
-                                       NameOfCell(cells[at]), at, cells.size(),
-                                       rest.empty() ? "" : "; not begun: ", fmt::join(rest, ", ")));
+  std::vector<std::string> names;
+  for (size_t i = at; i < cells.size(); ++i) names.push_back(NameOfCell(cells[i]));
+  return cause.WithContext(fmt::format("not done: {} ({} of {} rows are done)",
+                                       fmt::join(names, ", "), at, cells.size()));
 }
 
 // Rows that are done are kept, whatever ends the run. A cell that ends early ends it: a disk that

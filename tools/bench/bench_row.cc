@@ -428,8 +428,12 @@ BenchRow MakeBenchRow(const Measurement& m, const BenchRowContext& context) {
     AddFailure(json, failure);
     row.failed_check = true;
   }
-  std::vector<std::string> remarks = Remarks(m, offload, restore, tool_bound);
-  remarks.insert(remarks.end(), bytes.remarks.begin(), bytes.remarks.end());
+  std::vector<std::string> remarks;
+  // A cell that ended before its first sample has no figures to remark on.
+  if (m.failure.ok() || !m.offload.empty()) {
+    remarks = Remarks(m, offload, restore, tool_bound);
+    remarks.insert(remarks.end(), bytes.remarks.begin(), bytes.remarks.end());
+  }
   for (const std::string& remark : remarks) AddReason(json, remark);
   row.publishable = !row.failed_io && !row.failed_check && remarks.empty();
   json["publishable"] = row.publishable;

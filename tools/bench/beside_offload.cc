@@ -128,7 +128,9 @@ Status BesideOffload::Run() {
   return status;
 }
 
+// The one before stays until this one's first record is due.
 Status BesideOffload::OneSnapshot(StoreChannel& channel) {
+  if (!WaitUntilDue()) return Status::Ok();
   const Status removed = store_.RemoveManifest(options_.snapshot);
   if (!removed.ok() && removed.code() != StatusCode::kNotFound) return removed;
   Manifest manifest = manifest_;

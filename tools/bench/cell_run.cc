@@ -44,6 +44,7 @@ class CellRun {
   CellRun(const BenchCell& cell, const BenchProgress& progress)
       : progress_(progress), working_set_(cell.sets(), cell.seed) {
     result_.cell = cell;
+    result_.bytes.process = ByteCounts{};
   }
 
   Status Prepare();
@@ -73,7 +74,7 @@ class CellRun {
   Status Mix();
   Status FirstWrite();
   Status Ttft();
-  bool NoteWritten(const Manifest& manifest);
+  void NoteWritten(const Manifest& manifest);
   void NoteRestored(const RestoredSet& restored);
   void KeepLastRounds();
 
@@ -94,6 +95,7 @@ class CellRun {
   WorkingSet working_set_;
   std::vector<SnapshotSet> sets_;
   std::set<uint64_t> written_places_;
+  bool overwrote_ = false;  // the last set went where others were
 };
 
 Status CellRun::Prepare() {
@@ -196,9 +198,10 @@ Status CellRun::Repeat() {
   Step();
   KVBED_RETURN_IF_ERROR(Ttft());
   KVBED_RETURN_IF_ERROR(Mix());
-  if (!has_files() || !overwrites_) return Status::Ok();
   // Last, since the files that it removes may be discarded on the device in the background.
-  for (uint64_t i = 0; i < cell().repetitions; ++i) KVBED_RETURN_IF_ERROR(FirstWrite());
+  const uint64_t first_writes = has_files() && overwrites_ ? cell().repetitions : 0;
+  for (uint64_t i = 0; i < first_writes; ++i) KVBED_RETURN_IF_ERROR(FirstWrite());
+  progress_(steps_, steps_);
   return Status::Ok();
 }
 
@@ -260,13 +263,11 @@ Status CellRun::SteadyRounds() {
   return Status::Ok();
 }
 
-// True when the places were all written before.
-bool CellRun::NoteWritten(const Manifest& manifest) {
-  bool before = overwrites_;
+// A place that is written for the first time isn't overwritten.
+void CellRun::NoteWritten(const Manifest& manifest) {
   for (const ManifestBlock& block : manifest.blocks) {
-    if (written_places_.insert(block.place).second) before = false;
+    if (written_places_.insert(block.place).second) overwrote_ = false;
   }
-  return before;
 }
 
 // In the place of what the set was: its slots are free again, and the new one takes them.
@@ -279,21 +280,21 @@ Result<OffloadedSet> CellRun::WriteSet(uint64_t set) {
       set_mover_->Offload(
           *mover_, [&](uint64_t part) { return place_->SnapshotName(first + part); }, durable()));
   sets_[set] = written.set;
+  overwrote_ = overwrites_;
+  for (const std::vector<Manifest>& round : written.set) {
+    for (const Manifest& manifest : round) NoteWritten(manifest);
+  }
   return written;
 }
 
 Status CellRun::OffloadOnce(uint64_t set, bool warm_up) {
   const uint64_t before_bytes = place_->store().counters().bytes_written;
   KVBED_ASSIGN_OR_RETURN(const OffloadedSet written, WriteSet(set));
-  bool written_before = overwrites_;
-  for (const std::vector<Manifest>& round : written.set) {
-    for (const Manifest& manifest : round) written_before &= NoteWritten(manifest);
-  }
   if (warm_up) {
     result_.duplicate_pages_percent = written.duplicate_pages_percent;
     return Status::Ok();
   }
-  result_.overwrite = written_before && (result_.offload.empty() || result_.overwrite);
+  result_.overwrite = overwrote_ && (result_.offload.empty() || result_.overwrite);
   result_.bytes.app.written_bytes += place_->store().counters().bytes_written - before_bytes;
   AddDirection(written.bytes, Direction::kWrite, result_.bytes);
   result_.offload_latencies_ns.insert(result_.offload_latencies_ns.end(),
@@ -424,7 +425,13 @@ Measurement CellRun::Finish(const Status& status) {
     result_.store = place_->store().info();
     if (!status.ok()) place_->RemoveAtEnd();
   }
-  if (ceilings_) ceilings_->Describe(result_);
+  if (ceilings_) {
+    ceilings_->Describe(result_);
+  } else {
+    result_.fio.reason = result_.fio_huge.reason = result_.raw.reason = status.message();
+    result_.first_write_reason = result_.ttft_reason = status.message();
+    result_.bytes.source_reason = result_.null_reason = status.message();
+  }
   KeepLastRounds();
   if (pool_ != nullptr && result_.huge_page_bytes == 0) {
     result_.huge_page_bytes = pool_->HugePageBytes();

@@ -16,8 +16,8 @@ struct EnduranceInput {
   std::optional<double> tbw;  // 10^12 bytes that the drive is rated for
 };
 
-// {bytes_per_token, stored_bytes_per_token, write_amplification, tbw, tbw_tokens}. TBW counts what
-// a host writes (JEDEC JESD218), so a drive's own copying is no part of it.
+// {bytes_per_token, stored_bytes_per_token, write_amplification, tbw_bytes, tbw_tokens}. TBW counts
+// what a host writes (JEDEC JESD218), so a drive's own copying is no part of it.
 Json EnduranceJson(const EnduranceInput& input);
 
 }  // namespace kvbed

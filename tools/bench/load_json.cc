@@ -14,6 +14,8 @@ namespace {
 
 // Below this share of the rate that was asked for, a mix is another mix.
 constexpr double kMixRateLeast = 0.9;
+// Below this share from the device, a cache answered.
+constexpr double kColdReadRatioLeast = 0.98;
 
 std::string NotAsked(const char* option) { return fmt::format("not asked for ({})", option); }
 
@@ -47,6 +49,19 @@ void SetWorkingSet(Json& row, const Measurement& m, std::optional<uint64_t> memo
   SetOrReason(out, "of_memory", of_memory, "the machine's memory isn't known");
 }
 
+// What the page cache's own count can't say: whether a store kept records in memory of its own.
+std::string NotAsAsked(const Measurement& m) {
+  const std::string not_in_state = NotInState(*m.cell.cache, m.cache);
+  const uint64_t asked = m.bytes.app.read_bytes;
+  if (!not_in_state.empty() || *m.cell.cache == CacheState::kWarm || !m.bytes.device ||
+      asked == 0) {
+    return not_in_state;
+  }
+  const double ratio = static_cast<double>(m.bytes.device->read_bytes) / static_cast<double>(asked);
+  if (ratio >= kColdReadRatioLeast) return "";
+  return fmt::format("not cold: the device read {:.3f} of what was asked for", ratio);
+}
+
 void SetCache(Json& row, const Measurement& m) {
   if (!m.cell.cache) {
     SetNull(row, "cache", NotAsked("--cache"));
@@ -54,12 +69,12 @@ void SetCache(Json& row, const Measurement& m) {
     SetNull(row, "cache", NotDone(m));
   } else {
     const auto [least, most] = std::ranges::minmax(m.cache->resident);
-    row["cache"] = {{"state", NotInState(*m.cell.cache, m.cache).empty()
-                                  ? std::string(CacheStateName(*m.cell.cache))
-                                  : fmt::format("not {}", CacheStateName(*m.cell.cache))},
-                    {"resident_share_min", least},
-                    {"resident_share_max", most},
-                    {"method", m.cache->method}};
+    row["cache"] = {
+        {"state", NotAsAsked(m).empty() ? std::string(CacheStateName(*m.cell.cache))
+                                        : fmt::format("not {}", CacheStateName(*m.cell.cache))},
+        {"resident_share_min", least},
+        {"resident_share_max", most},
+        {"method", m.cache->method}};
   }
 }
 
@@ -79,6 +94,7 @@ void SetMix(Json& row, const Measurement& m) {
   row["mix"] = {{"offload_gb_per_s_asked", *m.cell.mix_gb_per_s},
                 {"offload_gb_per_s", MixOffloadRate(*m.mix)},
                 {"restore_gb_per_s", Median(restore)},
+                {"offload_snapshot_bytes", m.mix->snapshot_bytes},
                 {"samples_ns", m.mix->restore_ns},
                 {"lat_ns", LatencyJson(m.mix->latencies_ns)},
                 {"alone_lat_ns", LatencyJson(m.restore_latencies_ns)}};
@@ -138,14 +154,14 @@ void SetLoad(Json& row, const Measurement& m, std::optional<uint64_t> memory_byt
 std::vector<std::string> LoadRemarks(const Measurement& m) {
   std::vector<std::string> remarks;
   if (m.cell.profile == BenchProfile::kCi) {
-    remarks.push_back("profile ci: whether the device was in a steady state is not assessed");
+    remarks.push_back("profile ci: too little is moved for a figure to mean anything");
   }
   if (m.cell.profile == BenchProfile::kSteady && !m.steady) {
     remarks.push_back(fmt::format("no steady state in {} rounds", m.round_offload_gb_per_s.size()));
   }
   if (m.cell.cache) {
-    const std::string not_in_state = NotInState(*m.cell.cache, m.cache);
-    if (!not_in_state.empty()) remarks.push_back(not_in_state);
+    const std::string not_as_asked = NotAsAsked(m);
+    if (!not_as_asked.empty()) remarks.push_back(not_as_asked);
   }
   if (m.mix && MixOffloadRate(*m.mix) < kMixRateLeast * *m.cell.mix_gb_per_s) {
     remarks.push_back(fmt::format("mix: {:.3f} GB/s were offloaded and {:.3f} asked for",

@@ -129,6 +129,10 @@ Status CheckLoadOptions(const LoadOptions& options, bool from_model) {
     return Status::InvalidArgument(
         "--working-set is for --shape: a model's snapshots would all hold the same data");
   }
+  if (options.mix_gb_per_s && options.cache) {
+    return Status::InvalidArgument(
+        "--mix and --cache don't go together: an offload fills the page cache again");
+  }
   if (steady && options.repetitions != 0) {
     return Status::InvalidArgument(
         "-r doesn't go with --profile steady, which ends by itself: give --rounds-max");

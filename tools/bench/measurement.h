@@ -149,6 +149,7 @@ struct CacheSamples {
 
 // Restores beside an offload at a steady rate.
 struct MixSamples {
+  uint64_t snapshot_bytes = 0;  // the other snapshot's: the cell's, or what its pool holds
   uint64_t offloaded_bytes = 0;
   uint64_t offload_ns = 0;
   std::vector<uint64_t> restore_ns;

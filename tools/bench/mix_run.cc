@@ -25,6 +25,7 @@ Status RunMix(const MixTools& tools, MixSamples& samples) {
                            {.gb_per_s = *beside_cell.mix_gb_per_s,
                             .iodepth = beside_cell.store.settings.iodepth,
                             .snapshot = tools.beside_name});
+  samples.snapshot_bytes = records * geometry.record_bytes();
   for (uint32_t i = 0; i < beside_cell.repetitions; ++i) {
     KVBED_ASSIGN_OR_RETURN(const RestoreSample sample, tools.restore());
     samples.restore_ns.push_back(sample.wall_ns);
