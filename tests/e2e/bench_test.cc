@@ -323,6 +323,17 @@ TEST_F(Bench, RestoresBesideAnOffload) {
   EXPECT_EQ(row["verify"]["status"], "equal");
 }
 
+TEST_F(Bench, RestoresBesideAnOffloadInMemoryAndThroughASmallPool) {
+  const CommandRun run = RunKvbed({"bench", "--shape", "smollm2-135m", "-c", "512", "-r", "1",
+                                   "--no-fio", "--mix", "0.05", "--sequences", "2", "--pool-bytes",
+                                   "8MB", "--store", "memory:", "-o", "jsonl"});
+  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+  const Json row = Rows(run.out).at(0);
+  EXPECT_EQ(row["mix"]["offload_snapshot_bytes"], row["cell"]["pool_bytes"]);
+  EXPECT_EQ(row["mix"]["lat_ns"]["n"], 2 * 32);
+  EXPECT_EQ(row["cell"]["cache_mode_reason"], "the store has no files");
+}
+
 TEST_F(Bench, LabelsBaselinesOfThePageCache) {
   const Json warm = RowOf({"-c", "64", "--direct", "off", "--cache", "warm"});
   EXPECT_EQ(warm["cell"]["cache_mode"], "warm");

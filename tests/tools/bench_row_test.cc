@@ -255,6 +255,11 @@ TEST(BenchRow, SaysUnderWhatConditionsItWasMeasured) {
   EXPECT_EQ(row["mix"]["lat_ns"]["p99"], 7);
   EXPECT_EQ(row["mix"]["alone_lat_ns"]["n"], 0);
   EXPECT_NEAR(row["endurance"]["bytes_per_token"].get<double>(), 372736.0 / 16, 1);
+  const std::string text = BenchRowText(row);
+  EXPECT_NE(text.find("profile steady (reached, 6 rounds), cache direct, aged, working set"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("2.00 GB/s restored beside 0.50 GB/s offloaded"), std::string::npos) << text;
 }
 
 TEST(BenchRow, ABufferedRowIsNoDirectOne) {

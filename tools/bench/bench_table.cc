@@ -77,6 +77,22 @@ std::string DirectionText(const Json& row, const std::string& side, const std::s
                      number(at + "/cpu_s_per_gb", 3), 100 * (cv ? cv->get<double>() : 0));
 }
 
+// "profile steady (reached, 7 rounds), cache direct, aged, working set 64.000 GB (2.0 x memory)"
+std::string ConditionsText(const Json& row) {
+  const auto text = [&](const char* path, int digits = -1) { return Text(row, path, digits, "?"); };
+  std::string out = "profile " + text("/cell/profile");
+  if (Find(row, "/steady/rounds") != nullptr) {
+    out += fmt::format(" ({}, {} rounds)", text("/steady/state"), text("/steady/rounds"));
+  }
+  if (Find(row, "/cell/cache_mode") != nullptr) out += ", cache " + text("/cell/cache_mode");
+  if (Find(row, "/aged") != nullptr) out += ", aged";
+  if (const Json* bytes = Find(row, "/working_set/bytes")) {
+    out += fmt::format(", working set {:.3f} GB ({} x memory)", bytes->get<double>() / 1e9,
+                       text("/working_set/of_memory", 2));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string BenchRowText(const Json& row) {
@@ -86,6 +102,7 @@ std::string BenchRowText(const Json& row) {
       fmt::format("{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB\n", text("/model/name"),
                   text("/cell/ctx_tokens"), text("/cell/store"), text("/cell/blocks"),
                   text("/cell/record_bytes"), stored ? stored->get<double>() / 1e9 : 0);
+  out += fmt::format("  conditions:    {}\n", ConditionsText(row));
   out += fmt::format("  offload to {}: {}\n", text("/cell/durability"),
                      DirectionText(row, "offload", "write"));
   out +=
@@ -93,6 +110,12 @@ std::string BenchRowText(const Json& row) {
                   text("/offload_first_write/efficiency", 2));
   out += fmt::format("  restore:       {}, verified: {}\n", DirectionText(row, "restore", "read"),
                      text("/verify/status"));
+  if (Find(row, "/mix") != nullptr) {
+    out +=
+        fmt::format("  in a mix:      {} GB/s restored beside {} GB/s offloaded ({} asked for)\n",
+                    text("/mix/restore_gb_per_s", 2), text("/mix/offload_gb_per_s", 2),
+                    text("/mix/offload_gb_per_s_asked", 2));
+  }
   out +=
       fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; no disk {} and {}\n",
                   text("/ceiling/write_gb_per_s", 2), text("/ceiling/read_gb_per_s", 2),

@@ -138,6 +138,8 @@ void SetConditions(Json& cell, const Measurement& m) {
     cell["cache_mode"] = std::string(CacheStateName(*m.cell.cache));
   } else if (m.store.direct) {
     cell["cache_mode"] = "direct";
+  } else if (m.store.fs_type.empty()) {
+    SetNull(cell, "cache_mode", "the store has no files");
   } else {
     SetNull(cell, "cache_mode", "not direct, and what the page cache held is not known (--cache)");
   }
