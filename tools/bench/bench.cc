@@ -10,10 +10,10 @@
 #include "tools/bench/bench_row.h"
 #include "tools/bench/bench_table.h"
 #include "tools/bench/cell_run.h"
+#include "tools/bench/row_writer.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
 #include "tools/common_options.h"
-#include "tools/console.h"
 #include "tools/exit_code.h"
 #include "tools/option_values.h"
 #include "tools/output.h"
@@ -100,46 +100,18 @@ Result<std::vector<BenchCell>> Cells(const BenchOptions& options) {
   return cells;
 }
 
-// Shows each row as soon as there is one.
-class RowWriter {
- public:
-  explicit RowWriter(const BenchOptions& options) : options_(options) {}
-
-  Status Add(const Json& row) {
-    const bool first = rows_.empty();
-    rows_.push_back(row);
-    Status appended;
-    if (options_.out_file) appended = AppendJsonLine(*options_.out_file, row);
-    // A row that was measured is shown, whatever became of the file.
-    KVBED_RETURN_IF_ERROR(Show(row, first));
-    return appended;
+// The row as a format for people shows it.
+std::string Shown(OutputFormat format, const Json& row, bool first) {
+  switch (format) {
+    case OutputFormat::kText: return (first ? "" : "\n") + BenchRowText(row);
+    case OutputFormat::kMarkdown:
+      return (first ? BenchMarkdownHead() : "") + BenchMarkdownLine(row);
+    case OutputFormat::kCsv: return (first ? BenchCsvHead() : "") + BenchCsvLine(row);
+    case OutputFormat::kJson:
+    case OutputFormat::kJsonLines: break;
   }
-
-  Status Finish() const {
-    Status written;
-    if (options_.output.json_file) written = WriteJsonFile(*options_.output.json_file, rows_);
-    if (options_.output.format == OutputFormat::kJson) {
-      KVBED_RETURN_IF_ERROR(Print(JsonPretty(rows_) + "\n"));
-    }
-    return written;
-  }
-
- private:
-  Status Show(const Json& row, bool first) const {
-    switch (options_.output.format) {
-      case OutputFormat::kText: return Print((first ? "" : "\n") + BenchRowText(row));
-      case OutputFormat::kMarkdown:
-        return Print((first ? BenchMarkdownHead() : "") + BenchMarkdownLine(row));
-      case OutputFormat::kCsv: return Print((first ? BenchCsvHead() : "") + BenchCsvLine(row));
-      case OutputFormat::kJsonLines: return Print(JsonLine(row) + "\n");
-      case OutputFormat::kJson: break;
-    }
-    return Status::Ok();
-  }
-
-  const BenchOptions& options_;
-  Json rows_ = Json::array();
-};
+  return "";
+}
 
 Result<BenchRow> RunCell(const BenchCell& cell) {
   const BenchRowContext context{CommandLineOfThisProcess(), UnixNs()};
@@ -162,7 +134,7 @@ Result<int> Run(const BenchOptions& options) {
   }
   KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kTaken, kept));
   KVBED_ASSIGN_OR_RETURN(const std::vector<BenchCell> cells, Cells(options));
-  RowWriter writer(options);
+  RowWriter writer(options.output, options.out_file);
   bool failed_check = false, failed_io = false, unpublishable = false;
   Status stopped;
   for (const BenchCell& cell : cells) {
@@ -171,7 +143,8 @@ Result<int> Run(const BenchOptions& options) {
       stopped = row.status();
       break;
     }
-    KVBED_RETURN_IF_ERROR(writer.Add(row->json));
+    const std::string shown = Shown(options.output.format, row->json, writer.empty());
+    KVBED_RETURN_IF_ERROR(writer.Add({&row->json, 1}, shown));
     failed_check |= row->failed_check;
     failed_io |= row->failed_io;
     unpublishable |= !row->publishable;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "tools/bench/row_fields.h"
+#include "tools/bench/row_rules.h"
 #include "tools/bench/statistics.h"
 #include "tools/environment.h"
 #include "tools/rates.h"
@@ -13,23 +15,7 @@
 namespace kvbed {
 namespace {
 
-constexpr double kNoisyAbove = 0.10;
-constexpr double kToolBoundAbove = 0.8;
-constexpr uint32_t kRepetitionsLeast = 5;
 constexpr const char* kNotMeasured = "not measured in this form of the benchmark";
-
-std::optional<double> MedianOf(const std::vector<double>& values) {
-  return values.empty() ? std::nullopt : std::optional(Median(values));
-}
-
-// The median of the ratios of pairs; absent unless each of ours has its counterpart.
-std::optional<double> PairRatio(const std::vector<double>& ours,
-                                const std::vector<double>& theirs) {
-  if (ours.empty() || ours.size() != theirs.size()) return std::nullopt;
-  std::vector<double> ratios;
-  for (size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
-  return Median(ratios);
-}
 
 // One direction's samples in the forms that a row needs.
 struct Samples {
@@ -134,17 +120,6 @@ Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
   return out;
 }
 
-Json LatencyJson(const std::vector<uint64_t>& latencies_ns) {
-  const Percentiles percentiles = PercentilesOf(latencies_ns);
-  const std::string few = fmt::format("only {} records were timed", latencies_ns.size());
-  Json out;
-  SetOrReason(out, "p50", percentiles.p50, few);
-  SetOrReason(out, "p99", percentiles.p99, few);
-  SetOrReason(out, "p99_9", percentiles.p99_9, few);
-  out["n"] = latencies_ns.size();
-  return out;
-}
-
 void SetSamples(Json& out, const Measurement& m, const Samples& samples) {
   const auto [least, most] = std::minmax_element(samples.ns.begin(), samples.ns.end());
   out["samples_ns"] = samples.ns;
@@ -170,7 +145,7 @@ Json OffloadJson(const Measurement& m, const Samples& samples) {
   out["d2_ns"] = median.d2_ns;
   out["first_done_ns"] = median.first_done_ns;
   out["last_done_ns"] = median.last_done_ns;
-  out["lat_ns"] = LatencyJson(m.offload_latencies_ns);
+  out["lat_ns"] = LatencyJson(m.offload_latencies_ns, "records");
   return out;
 }
 
@@ -183,7 +158,7 @@ Json RestoreRowJson(const Measurement& m, const Samples& samples) {
   SetNull(out, "prefill_tokens_after_restore", "synthetic KV: no model runs");
   out["first_done_ns"] = median.first_done_ns;
   out["last_done_ns"] = median.last_done_ns;
-  out["lat_ns"] = LatencyJson(m.restore_latencies_ns);
+  out["lat_ns"] = LatencyJson(m.restore_latencies_ns, "records");
   return out;
 }
 
@@ -191,7 +166,7 @@ Json FirstWriteJson(const Measurement& m) {
   Json out;
   const std::string reason = m.first_write_reason.empty() ? "no sample" : m.first_write_reason;
   SetOrReason(out, "gb_per_s", MedianOf(m.first_write_gb_per_s), reason);
-  SetOrReason(out, "efficiency", PairRatio(m.first_write_gb_per_s, m.first_write_fio_gb_per_s),
+  SetOrReason(out, "efficiency", MedianOfRatios(m.first_write_gb_per_s, m.first_write_fio_gb_per_s),
               !m.first_write_fio_reason.empty() ? m.first_write_fio_reason
               : !m.fio.reason.empty()           ? m.fio.reason
                                                 : reason);
@@ -232,8 +207,8 @@ Json CeilingJson(const Measurement& m, const Samples& offload, const Samples& re
   const std::string& why = m.fio.reason;
   set("write_gb_per_s", MedianOf(m.fio.write), why);
   set("read_gb_per_s", MedianOf(m.fio.read), why);
-  set("write_efficiency", PairRatio(offload.gb_per_s, m.fio.write), why);
-  set("read_efficiency", PairRatio(restore.gb_per_s, m.fio.read), why);
+  set("write_efficiency", MedianOfRatios(offload.gb_per_s, m.fio.write), why);
+  set("read_efficiency", MedianOfRatios(restore.gb_per_s, m.fio.read), why);
   set("cpu_s_per_gb", MedianOf(m.fio_cpu_s_per_gb), why);
   SetTextOrReason(out, "fio_job", m.fio_job, why);
   out["reason"] = TextOrNull(why);
@@ -241,13 +216,13 @@ Json CeilingJson(const Measurement& m, const Samples& offload, const Samples& re
   set("huge_read_gb_per_s", MedianOf(m.fio_huge.read), m.fio_huge.reason);
   set("raw_write_gb_per_s", MedianOf(m.raw.write), m.raw.reason);
   set("raw_read_gb_per_s", MedianOf(m.raw.read), m.raw.reason);
-  set("raw_write_efficiency", PairRatio(offload.gb_per_s, m.raw.write), m.raw.reason);
-  set("raw_read_efficiency", PairRatio(restore.gb_per_s, m.raw.read), m.raw.reason);
+  set("raw_write_efficiency", MedianOfRatios(offload.gb_per_s, m.raw.write), m.raw.reason);
+  set("raw_read_efficiency", MedianOfRatios(restore.gb_per_s, m.raw.read), m.raw.reason);
   const auto set_best = [&](const std::string& verb, const Samples& ours,
                             std::vector<double> CeilingSamples::*direction) {
     const BestCeiling best = Best(m, direction);
     const auto ratio =
-        best.samples != nullptr ? PairRatio(ours.gb_per_s, *best.samples) : std::nullopt;
+        best.samples != nullptr ? MedianOfRatios(ours.gb_per_s, *best.samples) : std::nullopt;
     set(fmt::format("best_{}_efficiency", verb), ratio, "no ceiling was measured");
     SetTextOrReason(out, fmt::format("best_{}", verb), best.name, "no ceiling was measured");
   };

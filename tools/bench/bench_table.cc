@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "tools/bench/row_fields.h"
+
 namespace kvbed {
 namespace {
-
-using Path = Json::json_pointer;
 
 struct Column {
   const char* title;  // Markdown
@@ -38,37 +38,16 @@ constexpr Column kColumns[] = {
     {"publishable", "publishable", "/publishable", -1},
 };
 
-const Json* Find(const Json& row, const char* path) {
-  const Path pointer(path);
-  return row.contains(pointer) && !row.at(pointer).is_null() ? &row.at(pointer) : nullptr;
-}
-
-std::string Text(const Json& row, const char* path, int digits, const char* absent) {
-  const Json* value = Find(row, path);
-  if (value == nullptr) return absent;
-  if (value->is_string()) return value->get<std::string>();
-  if (digits >= 0 && value->is_number())
-    return fmt::format("{:.{}f}", value->get<double>(), digits);
-  return value->dump();
-}
-
-std::string CsvField(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 // "2.31 GB/s (1.08 x fio, 0.96 x raw), 0.09 CPU s/GB, spread 3 %"
 std::string DirectionText(const Json& row, const std::string& side, const std::string& verb) {
   const std::string at = "/" + side;
-  if (Find(row, at.c_str()) == nullptr) {
-    return "not measured: " + Text(row, (at + "_reason").c_str(), -1, "");
+  if (FindField(row, at.c_str()) == nullptr) {
+    return "not measured: " + FieldText(row, (at + "_reason").c_str(), -1, "");
   }
   const auto number = [&](const std::string& path, int digits) {
-    return Text(row, path.c_str(), digits, "?");
+    return FieldText(row, path.c_str(), digits, "?");
   };
-  const Json* cv = Find(row, (at + "/cv").c_str());
+  const Json* cv = FindField(row, (at + "/cv").c_str());
   return fmt::format("{} GB/s ({} x fio, {} x raw), {} CPU s/GB, spread {:.0f} %",
                      number(at + "/gb_per_s", 2), number("/ceiling/" + verb + "_efficiency", 2),
                      number("/ceiling/raw_" + verb + "_efficiency", 2),
@@ -78,8 +57,10 @@ std::string DirectionText(const Json& row, const std::string& side, const std::s
 }  // namespace
 
 std::string BenchRowText(const Json& row) {
-  const auto text = [&](const char* path, int digits = -1) { return Text(row, path, digits, "?"); };
-  const Json* stored = Find(row, "/bytes/stored");
+  const auto text = [&](const char* path, int digits = -1) {
+    return FieldText(row, path, digits, "?");
+  };
+  const Json* stored = FindField(row, "/bytes/stored");
   std::string out =
       fmt::format("{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB\n", text("/model/name"),
                   text("/cell/ctx_tokens"), text("/cell/store"), text("/cell/blocks"),
@@ -119,7 +100,7 @@ std::string BenchMarkdownHead() {
 std::string BenchMarkdownLine(const Json& row) {
   std::string line = "|";
   for (const Column& column : kColumns) {
-    line += fmt::format(" {} |", Text(row, column.path, column.digits, ""));
+    line += fmt::format(" {} |", FieldText(row, column.path, column.digits, ""));
   }
   return line + "\n";
 }
@@ -133,7 +114,7 @@ std::string BenchCsvHead() {
 std::string BenchCsvLine(const Json& row) {
   std::vector<std::string> fields;
   for (const Column& column : kColumns) {
-    fields.push_back(CsvField(Text(row, column.path, -1, "")));
+    fields.push_back(CsvField(FieldText(row, column.path, -1, "")));
   }
   return fmt::format("{}\n", fmt::join(fields, ","));
 }

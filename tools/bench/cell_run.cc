@@ -16,6 +16,7 @@
 #include "tools/bench/fio.h"
 #include "tools/bench/null_io.h"
 #include "tools/bench/raw_transfer.h"
+#include "tools/bench/section_meter.h"
 #include "tools/bench/statistics.h"
 #include "tools/bench/synthetic_kv.h"
 #include "tools/bench/workplace.h"
@@ -23,7 +24,6 @@
 #include "tools/device_counters.h"
 #include "tools/interrupt.h"
 #include "tools/memory_room.h"
-#include "tools/process_usage.h"
 #include "tools/rates.h"
 #include "tools/system_text.h"
 
@@ -31,63 +31,6 @@ namespace kvbed {
 namespace {
 
 constexpr uint64_t kNullRuns = 3;
-
-// What a timed section used, by the process's and the device's own counters.
-class Meter {
- public:
-  explicit Meter(const DeviceCounters& device) : device_(device) {
-    device_before_ = Device();
-    before_ = ReadProcessUsage();
-  }
-
-  // CPU time since the start; what was moved is added to `evidence`.
-  uint64_t Stop(ByteEvidence& evidence) const {
-    const ProcessUsage after = ReadProcessUsage();
-    const auto device_after = Device();
-    Add(before_.io, after.io, evidence.process);
-    Add(device_before_, device_after, evidence.device);
-    return after.cpu_ns - before_.cpu_ns;
-  }
-
- private:
-  std::optional<ByteCounts> Device() const {
-    const auto counts = device_.Read();
-    return counts.ok() ? std::optional(*counts) : std::nullopt;
-  }
-  static void Add(const std::optional<ByteCounts>& before, const std::optional<ByteCounts>& after,
-                  std::optional<ByteCounts>& sum) {
-    if (!before || !after || !sum) {
-      sum.reset();
-      return;
-    }
-    sum->read_bytes += after->read_bytes - before->read_bytes;
-    sum->written_bytes += after->written_bytes - before->written_bytes;
-  }
-
-  const DeviceCounters& device_;
-  std::optional<ByteCounts> device_before_;
-  ProcessUsage before_;
-};
-
-// Only the direction that the section is about: the other one is manifests.
-enum class Direction { kWrite, kRead };
-
-void AddDirection(const ByteEvidence& section, Direction direction, ByteEvidence& sum) {
-  const auto add = [&](auto field) {
-    sum.app.*field += section.app.*field;
-    const auto add_one = [&](const std::optional<ByteCounts>& part,
-                             std::optional<ByteCounts>& whole) {
-      if (part && whole) {
-        (*whole).*field += (*part).*field;
-      } else {
-        whole.reset();
-      }
-    };
-    add_one(section.process, sum.process);
-    add_one(section.device, sum.device);
-  };
-  add(direction == Direction::kWrite ? &ByteCounts::written_bytes : &ByteCounts::read_bytes);
-}
 
 class CellRun {
  public:
@@ -256,7 +199,7 @@ Status CellRun::OffloadOnce(Sequence& sequence, Manifest& manifest, bool warm_up
   ByteEvidence section;
   section.process = section.device = ByteCounts{};
   const uint64_t before_bytes = place_->store().counters().bytes_written;
-  const Meter meter(device_);
+  const SectionMeter meter(device_);
   auto report = Offload(place_->store(), *channel_, sequence, manifest,
                         {.mode = CommitMode::kNew,
                          .sync = cell().store.settings.sync != SyncMode::kNone,
@@ -288,7 +231,7 @@ Status CellRun::RestoreOnce(const Manifest& manifest, bool warm_up) {
   ByteEvidence section;
   section.process = section.device = ByteCounts{};
   const uint64_t before_bytes = place_->store().counters().bytes_read;
-  const Meter meter(device_);
+  const SectionMeter meter(device_);
   auto report = Restore(place_->store(), *channel_, manifest, sequence, {.keep_latencies = true});
   const uint64_t cpu_ns = meter.Stop(section);
   if (!report.ok()) return report.status();

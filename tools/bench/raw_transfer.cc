@@ -1,62 +1,117 @@
 #include "tools/bench/raw_transfer.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
+#include "offload/aligned_buffer.h"
 #include "offload/clock.h"
+#include "tools/interrupt.h"
 
 namespace kvbed {
-namespace {
 
-Status TransferAll(IoQueue& queue, const RawTransfer& transfer, const File& file,
-                   MutableBytes memory) {
-  std::vector<IoRequest> requests(std::min<uint64_t>(transfer.iodepth, transfer.blocks));
+Result<std::unique_ptr<RawChannel>> RawChannel::Open(Io& io, const RawTransfer& transfer,
+                                                     MutableBytes memory) {
+  const uint64_t in_flight = std::min<uint64_t>(transfer.iodepth, transfer.blocks);
+  KVBED_CHECK(in_flight > 0 && memory.size() / transfer.block_bytes >= in_flight);
+  KVBED_ASSIGN_OR_RETURN(File file, io.Open(transfer.file, {.write = transfer.write,
+                                                            .create = transfer.write,
+                                                            .direct = transfer.direct}));
+  std::unique_ptr<RawChannel> channel(new RawChannel(transfer, memory, std::move(file)));
+  KVBED_ASSIGN_OR_RETURN(channel->queue_,
+                         io.OpenQueue({.iodepth = transfer.iodepth,
+                                       .memory = transfer.registered ? memory : MutableBytes()}));
+  // An unattached file works, only slower.
+  if (transfer.registered) channel->queue_->AttachFile(channel->file_).IgnoreError();
+  return channel;
+}
+
+RawChannel::RawChannel(const RawTransfer& transfer, MutableBytes memory, File file)
+    : transfer_(transfer),
+      memory_(memory),
+      order_(transfer.order, transfer.blocks, transfer.seed),
+      holds_all_(memory.size() / transfer.block_bytes >= transfer.blocks),
+      file_(std::move(file)),
+      requests_(std::min<uint64_t>(transfer.iodepth, transfer.blocks)),
+      block_of_slot_(requests_.size()) {}
+
+Result<RawPass> RawChannel::Pass(const RawPassOptions& options) {
+  RawPass pass;
+  if (options.latencies_most > 0) {
+    pass.latencies_ns.reserve(std::min(transfer_.blocks, options.latencies_most));
+  }
+  const uint64_t start_ns = MonotonicNs();
+  KVBED_RETURN_IF_ERROR(MoveAll(options, pass));
+  if (transfer_.write) {
+    IoRequest sync{.op = IoOp::kDatasync, .file = &file_};
+    KVBED_RETURN_IF_ERROR(MoveAlone(*queue_, sync));
+  }
+  pass.wall_ns = MonotonicNs() - start_ns;
+  return pass;
+}
+
+Status RawChannel::MoveAll(const RawPassOptions& options, RawPass& pass) {
+  const uint64_t every =
+      options.latencies_most > 0 ? 1 + (transfer_.blocks - 1) / options.latencies_most : 0;
+  std::vector<size_t> free_slots;
+  for (size_t slot = requests_.size(); slot-- > 0;) free_slots.push_back(slot);
   std::vector<IoRequest*> ready, done;
-  for (IoRequest& request : requests) ready.push_back(&request);
-  for (uint64_t next = 0; next < transfer.blocks || queue.outstanding() > 0;) {
-    size_t taken = 0;
-    for (; next < transfer.blocks && taken < ready.size(); ++next, ++taken) {
-      *ready[taken] = IoRequest{
-          .op = transfer.write ? IoOp::kWrite : IoOp::kRead,
-          .file = &file,
-          .offset = next * transfer.block_bytes,
-          .buffer = memory.subspan(next * transfer.block_bytes, transfer.block_bytes),
-      };
+  uint64_t completed = 0;
+  for (uint64_t next = 0; completed < transfer_.blocks;) {
+    if (Interrupted()) return InterruptedStatus();
+    ready.clear();
+    while (next < transfer_.blocks && !free_slots.empty()) {
+      Prepare(free_slots.back(), order_.At(next++), options, pass);
+      ready.push_back(&requests_[free_slots.back()]);
+      free_slots.pop_back();
     }
-    queue.Submit(std::span(ready).first(taken));
-    ready.erase(ready.begin(), ready.begin() + static_cast<ptrdiff_t>(taken));
+    queue_->Submit(ready);
     done.clear();
-    KVBED_RETURN_IF_ERROR(queue.Reap(1, done));
-    for (IoRequest* request : done) {
+    KVBED_RETURN_IF_ERROR(queue_->Reap(1, done));
+    for (const IoRequest* request : done) {
       KVBED_RETURN_IF_ERROR(request->status);
-      ready.push_back(request);
+      if (every > 0 && completed % every == 0) {
+        pass.latencies_ns.push_back(request->completed_ns - request->submitted_ns);
+      }
+      ++completed;
+      free_slots.push_back(static_cast<size_t>(request - requests_.data()));
     }
   }
   return Status::Ok();
 }
 
-Status Sync(IoQueue& queue, const File& file) {
-  IoRequest sync{.op = IoOp::kDatasync, .file = &file};
-  IoRequest* const request = &sync;
-  queue.Submit({&request, 1});
-  std::vector<IoRequest*> done;
-  KVBED_RETURN_IF_ERROR(queue.Reap(1, done));
-  return sync.status;
+void RawChannel::Prepare(size_t slot, uint64_t block, const RawPassOptions& options,
+                         RawPass& pass) {
+  const uint64_t offset = block * transfer_.block_bytes;
+  const MutableBytes bytes = PlaceOf(slot, block);
+  if (transfer_.write && options.stamps != nullptr) {
+    const uint64_t start_ns = MonotonicNs();
+    options.stamps->Stamp(bytes, offset / kPageBytes);
+    pass.stamp_ns += MonotonicNs() - start_ns;
+  }
+  block_of_slot_[slot] = block;
+  requests_[slot] = IoRequest{.op = transfer_.write ? IoOp::kWrite : IoOp::kRead,
+                              .file = &file_,
+                              .offset = offset,
+                              .buffer = bytes};
 }
 
-}  // namespace
+MutableBytes RawChannel::PlaceOf(size_t slot, uint64_t block) const {
+  const uint64_t place = holds_all_ ? block : slot;
+  return memory_.subspan(place * transfer_.block_bytes, transfer_.block_bytes);
+}
+
+std::vector<RawChannel::Held> RawChannel::HeldBlocks() const {
+  std::vector<Held> held;
+  for (size_t slot = 0; slot < requests_.size(); ++slot) {
+    held.push_back({block_of_slot_[slot], PlaceOf(slot, block_of_slot_[slot])});
+  }
+  return held;
+}
 
 Result<uint64_t> RunRawTransfer(Io& io, const RawTransfer& transfer, MutableBytes memory) {
-  KVBED_CHECK(memory.size() >= transfer.block_bytes * transfer.blocks);
-  KVBED_ASSIGN_OR_RETURN(const File file, io.Open(transfer.file, {.write = transfer.write,
-                                                                  .create = transfer.write,
-                                                                  .direct = transfer.direct}));
-  KVBED_ASSIGN_OR_RETURN(auto queue, io.OpenQueue({.iodepth = transfer.iodepth, .memory = memory}));
-  queue->AttachFile(file).IgnoreError();  // an unattached file works, only slower
-  const uint64_t start_ns = MonotonicNs();
-  KVBED_RETURN_IF_ERROR(TransferAll(*queue, transfer, file, memory));
-  if (transfer.write) KVBED_RETURN_IF_ERROR(Sync(*queue, file));
-  return MonotonicNs() - start_ns;
+  KVBED_ASSIGN_OR_RETURN(const auto channel, RawChannel::Open(io, transfer, memory));
+  KVBED_ASSIGN_OR_RETURN(const RawPass pass, channel->Pass({}));
+  return pass.wall_ns;
 }
 
 }  // namespace kvbed

@@ -5,17 +5,11 @@
 
 #include "offload/bytes.h"
 #include "offload/digest.h"
+#include "tools/bench/mixed.h"
+#include "tools/bench/page_stamps.h"
 
 namespace kvbed {
 namespace {
-
-// splitmix64 (https://prng.di.unimi.it/splitmix64.c): a good mixer of counters.
-uint64_t Mixed(uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
 
 void ZeroUnusedRows(MutableBytes payload, const KvGeometry& geometry, uint32_t tokens_used) {
   const uint64_t head_bytes = geometry.head_bytes();
@@ -30,10 +24,7 @@ void ZeroUnusedRows(MutableBytes payload, const KvGeometry& geometry, uint32_t t
 
 Result<SyntheticKv> SyntheticKv::Create(const KvGeometry& geometry, uint64_t seed) {
   KVBED_ASSIGN_OR_RETURN(AlignedBuffer base, AlignedBuffer::Allocate(geometry.payload_bytes()));
-  const MutableBytes bytes = base.bytes();
-  for (uint64_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
-    StoreLe<uint64_t>(bytes, at, Mixed(seed ^ Mixed(at)));
-  }
+  PageStamps::FillBase(base.bytes(), seed);
   return SyntheticKv(geometry, seed, std::move(base));
 }
 
