@@ -11,7 +11,7 @@ namespace kvbed {
 class PageStamps {
  public:
   // `round` counts how often a file was written.
-  PageStamps(uint64_t seed, uint64_t round) : seed_(seed), round_(round) {}
+  constexpr PageStamps(uint64_t seed, uint64_t round) : seed_(seed), round_(round) {}
 
   // Random words everywhere, without which a page would compress.
   static void FillBase(MutableBytes memory, uint64_t seed);

@@ -193,7 +193,8 @@ class SweepCommand {
         settings_(settings),
         writer_(options.output, options.out_file),
         table_(options.output.format == OutputFormat::kMarkdown ? SweepTableStyle::kMarkdown
-                                                                : SweepTableStyle::kText),
+                                                                : SweepTableStyle::kText,
+               Subject()),
         context_{CommandLineOfThisProcess(), UnixNs(), Json()} {}
 
   Result<int> Run() {
@@ -212,6 +213,11 @@ class SweepCommand {
   }
 
  private:
+  std::string Subject() const {
+    return fmt::format("{} bytes a pass or bs x depth, {}, seed {}", Thousands(options_.bytes),
+                       options_.order, options_.seed);
+  }
+
   bool IsTable() const {
     return options_.output.format == OutputFormat::kText ||
            options_.output.format == OutputFormat::kMarkdown;
@@ -275,7 +281,11 @@ Result<int> RunSweep(const SweepOptions& options) {
   KVBED_ASSIGN_OR_RETURN(const SweepSettings settings, SettingsOf(options));
   if (options.dry_run) {
     const Json plan = PlanJson(settings);
-    KVBED_RETURN_IF_ERROR(EmitResult(options.output, PlanText(plan), plan));
+    OutputOptions output = options.output;
+    const bool table =
+        output.format == OutputFormat::kMarkdown || output.format == OutputFormat::kCsv;
+    if (table) output.format = OutputFormat::kText;  // it is none
+    KVBED_RETURN_IF_ERROR(EmitResult(output, PlanText(plan), plan));
   }
   KVBED_RETURN_IF_ERROR(CheckSweepFits(settings));
   if (options.dry_run) return kExitOk;

@@ -69,7 +69,7 @@ bool Is(const Json& row, const char* path) {
   return field != nullptr && field->is_boolean() && field->get<bool>();
 }
 
-// "ext4 on vda, kernel 6.1.0, 2 CPUs: ..."
+// "ext4 on vda, Linux 6.1.0, EPYC 7003, 2 CPUs, kvbed 0.1.0"
 std::string EnvironmentText(const Json& row) {
   std::vector<std::string> disks;
   if (const Json* devices = FindField(row, "/env/block_devices")) {
@@ -78,14 +78,11 @@ std::string EnvironmentText(const Json& row) {
       if (FindField(disk, "/model")) disks.back() += " " + FieldText(disk, "/model", -1, "");
     }
   }
-  return fmt::format("{} on {}, kernel {}, {}, {} CPUs, kvbed {}; {} bytes a point, {}, seed {}",
-                     FieldText(row, "/store/fs_type", -1, "?"),
-                     disks.empty() ? "no visible disk" : fmt::format("{}", fmt::join(disks, ", ")),
-                     FieldText(row, "/env/kernel", -1, "?"), FieldText(row, "/env/cpu", -1, "?"),
-                     FieldText(row, "/env/cpus_usable", -1, "?"),
-                     FieldText(row, "/kvbed_version", -1, "?"),
-                     FieldText(row, "/cell/bytes", -1, "?"), FieldText(row, "/cell/order", -1, "?"),
-                     FieldText(row, "/seed", -1, "?"));
+  return fmt::format(
+      "{} on {}, {}, {}, {} CPUs, kvbed {}", FieldText(row, "/store/fs_type", -1, "?"),
+      disks.empty() ? "no visible disk" : fmt::format("{}", fmt::join(disks, ", ")),
+      FieldText(row, "/env/kernel", -1, "?"), FieldText(row, "/env/cpu", -1, "?"),
+      FieldText(row, "/env/cpus_usable", -1, "?"), FieldText(row, "/kvbed_version", -1, "?"));
 }
 
 // "1.234*": the knee, "~": noisy, "!": failed.
@@ -97,57 +94,114 @@ std::string RateText(const Json& row) {
   return text;
 }
 
+std::string GroupSizeText(const Json& row) {
+  return SizeText(row.at("cell").at("bs_bytes").get<uint64_t>());
+}
+
+// "64k at depth 4"
+std::string PointText(const Json& row) {
+  return fmt::format("{} at depth {}", GroupSizeText(row),
+                     FieldText(row, "/cell/iodepth", -1, "?"));
+}
+
 std::string KneeText(const Json& row) {
-  const std::string size = SizeText(row.at("cell").at("bs_bytes").get<uint64_t>());
-  if (FindField(row, "/knee") == nullptr) {
-    return fmt::format("{}: no knee: {}", size, FieldText(row, "/knee_reason", -1, ""));
-  }
-  return fmt::format("{}: depth {}, {:.3f} of {:.3f} GB/s at the peak, p50 {}{}", size,
-                     FieldText(row, "/knee/iodepth", -1, "?"), Number(row, "/knee/gb_per_s"),
-                     Number(row, "/knee/peak_gb_per_s"),
+  return fmt::format("{}: depth {}: {:.3f} GB/s of {:.3f} at the peak, p50 {}{}",
+                     GroupSizeText(row), FieldText(row, "/knee/iodepth", -1, "?"),
+                     Number(row, "/knee/gb_per_s"), Number(row, "/knee/peak_gb_per_s"),
                      DurationText(Number(row, "/knee/lat_p50_ns")),
                      Is(row, "/knee/at_largest_depth") ? "; no depth above it was measured" : "");
 }
 
-}  // namespace
-
-std::string SweepTable::Group(std::span<const Json> rows) {
-  std::string out;
-  if (!began_) out += EnvironmentText(rows[0]) + "\n";
-  began_ = true;
-  if (const std::string heading = Heading(rows[0]); heading != heading_) {
-    out += End();
-    heading_ = heading;
-    out += "\n" + std::string(style_ == SweepTableStyle::kMarkdown ? "### " : "") + heading + "\n";
-    if (style_ == SweepTableStyle::kMarkdown) out += "\n";
-    out += Head(rows);
-  }
-  std::vector<std::string> cells = {SizeText(rows[0].at("cell").at("bs_bytes").get<uint64_t>())};
-  for (const Json& row : rows) cells.push_back(RateText(row));
-  Note(rows);
-  return out + Line(cells);
-}
-
-std::string SweepTable::End() {
-  std::string out;
-  const char* const item = style_ == SweepTableStyle::kMarkdown ? "- " : "  ";
-  if (!knees_.empty()) out += style_ == SweepTableStyle::kMarkdown ? "\nKnee:\n\n" : "knee\n";
-  for (const std::string& knee : knees_) out += fmt::format("{}{}\n", item, knee);
-  if (!notes_.empty()) out += style_ == SweepTableStyle::kMarkdown ? "\nNotes:\n\n" : "notes\n";
-  for (const std::string& note : notes_) out += fmt::format("{}{}\n", item, note);
-  knees_.clear();
-  notes_.clear();
-  return out;
-}
-
-// "write, io_uring, direct, registered: GB/s until durable"
-std::string SweepTable::Heading(const Json& row) const {
+// "write, io_uring, direct, registered: GB/s until durable, median of 3"
+std::string HeadingText(const Json& row) {
   const bool write = row.at("cell").at("op") == "write";
   return fmt::format("{}, {}, {}, {}: GB/s{}, median of {}", write ? "write" : "read",
                      FieldText(row, "/cell/ioengine", -1, "?"),
                      Is(row, "/cell/direct") ? "direct" : "through the page cache",
                      Is(row, "/cell/registered") ? "registered" : "not registered",
                      write ? " until durable" : "", FieldText(row, "/n", -1, "?"));
+}
+
+constexpr const char* kLegend = "* knee, ~ noisy (varies by more than 10 %), ! failed\n";
+
+}  // namespace
+
+std::string SweepTable::Group(std::span<const Json> rows) {
+  std::string out;
+  if (!began_) out += EnvironmentText(rows[0]) + "; " + subject_ + "\n" + kLegend;
+  began_ = true;
+  if (const std::string heading = HeadingText(rows[0]); heading != heading_) {
+    out += End();
+    heading_ = heading;
+    out += style_ == SweepTableStyle::kMarkdown ? fmt::format("\n### {}\n\n", heading)
+                                                : fmt::format("\n{}\n", heading);
+    out += Head(rows);
+  }
+  std::vector<std::string> rates = {GroupSizeText(rows[0])}, of_fio = {"of fio"};
+  for (const Json& row : rows) {
+    rates.push_back(RateText(row));
+    of_fio.push_back(FieldText(row, "/ceiling/efficiency", 2, ""));
+    for (const Json& reason : row.at("reasons")) {
+      const auto text = reason.get<std::string>();
+      // What is noisy is marked in the table.
+      if (!text.starts_with("noisy")) Add(reasons_, Printable(text), PointText(row));
+    }
+  }
+  points_ += rows.size();
+  ++groups_;
+  if (FindField(rows[0], "/knee") != nullptr) {
+    knees_.push_back(KneeText(rows[0]));
+  } else {
+    Add(without_knee_, "none: " + FieldText(rows[0], "/knee_reason", -1, ""),
+        GroupSizeText(rows[0]));
+  }
+  out += Line(rates);
+  const bool has_fio = std::any_of(of_fio.begin() + 1, of_fio.end(),
+                                   [](const std::string& text) { return !text.empty(); });
+  return has_fio ? out + Line(of_fio) : out;
+}
+
+std::string SweepTable::End() {
+  const std::vector<std::string> none = Texts(without_knee_, groups_);
+  knees_.insert(knees_.end(), none.begin(), none.end());
+  const std::string out =
+      Section("Knee", knees_) + Section("Not publishable", Texts(reasons_, points_));
+  knees_.clear();
+  without_knee_.clear();
+  reasons_.clear();
+  groups_ = points_ = 0;
+  return out;
+}
+
+void SweepTable::Add(std::vector<Note>& notes, const std::string& text, const std::string& about) {
+  auto note =
+      std::find_if(notes.begin(), notes.end(), [&](const Note& one) { return one.text == text; });
+  if (note == notes.end()) note = notes.insert(note, {text, {}});
+  note->about.push_back(about);
+}
+
+std::vector<std::string> SweepTable::Texts(const std::vector<Note>& notes, size_t all) {
+  constexpr size_t kNamedMost = 3;
+  std::vector<std::string> texts;
+  for (const Note& note : notes) {
+    if (note.about.size() == all) {
+      texts.push_back(note.text);
+      continue;
+    }
+    const size_t named = std::min(note.about.size(), kNamedMost);
+    std::string some = fmt::format("{}", fmt::join(std::span(note.about).first(named), ", "));
+    if (named < note.about.size()) some += fmt::format(" and {} more", note.about.size() - named);
+    texts.push_back(some + ": " + note.text);
+  }
+  return texts;
+}
+
+std::string SweepTable::Section(const char* title, const std::vector<std::string>& items) const {
+  if (items.empty()) return "";
+  const bool markdown = style_ == SweepTableStyle::kMarkdown;
+  std::string out = markdown ? fmt::format("\n{}:\n\n", title) : fmt::format("{}\n", title);
+  for (const std::string& item : items) out += (markdown ? "- " : "  ") + item + "\n";
+  return out;
 }
 
 std::string SweepTable::Head(std::span<const Json> rows) const {
@@ -168,22 +222,6 @@ std::string SweepTable::Line(const std::vector<std::string>& cells) const {
                                                 : fmt::format("{:>11}", cell);
   }
   return out + (style_ == SweepTableStyle::kMarkdown ? "|\n" : "\n");
-}
-
-void SweepTable::Note(std::span<const Json> rows) {
-  knees_.push_back(KneeText(rows[0]));
-  for (const Json& row : rows) {
-    for (const Json& reason : row.at("reasons")) {
-      const std::string size = SizeText(row.at("cell").at("bs_bytes").get<uint64_t>());
-      const std::string text = Printable(reason.get<std::string>());
-      // What holds for all of them is said once; figures name their point.
-      const bool own = text.find_first_of("%(") != std::string::npos || row.at("status") != "ok";
-      const std::string note = own ? fmt::format("{} at depth {}: {}", size,
-                                                 FieldText(row, "/cell/iodepth", -1, "?"), text)
-                                   : text;
-      if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
-    }
-  }
 }
 
 std::string SweepCsvHead() {

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/result_json.h"
@@ -14,24 +15,39 @@ enum class SweepTableStyle { kText, kMarkdown };
 
 class SweepTable {
  public:
-  explicit SweepTable(SweepTableStyle style) : style_(style) {}
+  // `subject` says what all rows have in common, in the line of environment.
+  SweepTable(SweepTableStyle style, std::string subject)
+      : style_(style), subject_(std::move(subject)) {}
 
   // What is to be printed when a group, a row for each depth, is done.
   std::string Group(std::span<const Json> rows);
-  // After the last group: the knees of the last table.
+  // After the last group: what stands below the last table.
   std::string End();
 
  private:
-  std::string Heading(const Json& row) const;
+  // What is said of some of a table's rows or groups.
+  struct Note {
+    std::string text;
+    std::vector<std::string> about;  // "64k at depth 4", or "64k"
+  };
+
+  static void Add(std::vector<Note>& notes, const std::string& text, const std::string& about);
+  // `all` is how many a note that holds for everything is about.
+  static std::vector<std::string> Texts(const std::vector<Note>& notes, size_t all);
   std::string Head(std::span<const Json> rows) const;
   std::string Line(const std::vector<std::string>& cells) const;
-  void Note(std::span<const Json> rows);
+  std::string Section(const char* title, const std::vector<std::string>& items) const;
 
   const SweepTableStyle style_;
+  const std::string subject_;
   bool began_ = false;
-  std::string heading_;             // of the table that is being printed
-  std::vector<std::string> knees_;  // below it
-  std::vector<std::string> notes_;  // why its rows failed or can't be published, each once
+  // Of the table that is being printed.
+  std::string heading_;
+  size_t groups_ = 0;
+  size_t points_ = 0;
+  std::vector<std::string> knees_;
+  std::vector<Note> without_knee_;
+  std::vector<Note> reasons_;
 };
 
 std::string SweepCsvHead();
