@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/direct_io.h"
@@ -28,13 +29,18 @@ using Json = nlohmann::json;
 
 class Sweep : public ::testing::Test {
  protected:
-  // Two sizes at two depths, 1 MiB each.
+  // Two sizes at two depths, 1 MiB each, unless `more` says otherwise.
   std::vector<std::string> Arguments(const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {
-        "sweep", "--store", "slab:" + store_, "--bs", "16k,64k", "--iodepth",
-        "1,4",   "--bytes", "1MiB",           "-r",   "2"};
-    const bool direct = std::find(more.begin(), more.end(), "--direct") != more.end();
-    if (!direct) arguments.insert(arguments.end(), {"--direct", "optional"});
+    std::vector<std::string> arguments = {"sweep", "--store", "slab:" + store_};
+    const std::vector<std::pair<std::string, std::string>> defaults = {{"--bs", "16k,64k"},
+                                                                       {"--iodepth", "1,4"},
+                                                                       {"--bytes", "1MiB"},
+                                                                       {"-r", "2"},
+                                                                       {"--direct", "optional"}};
+    for (const auto& [name, value] : defaults) {
+      if (std::find(more.begin(), more.end(), name) != more.end()) continue;
+      arguments.insert(arguments.end(), {name, value});
+    }
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }

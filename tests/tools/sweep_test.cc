@@ -351,7 +351,8 @@ TEST(SweepRow, OfPsyncSaysThatDepthIsOne) {
 TEST(SweepTable, HasSizesDownDepthsAcrossAndTheKneeBelow) {
   const SweepRows rows = TwoDepths();
   SweepTable table(SweepTableStyle::kText, "subject");
-  const std::string text = table.Group(rows.rows) + table.End();
+  std::string text = table.Group(rows.rows);
+  text += table.End();
   EXPECT_NE(text.find("         bs    depth 1    depth 4\n"), std::string::npos) << text;
   EXPECT_NE(text.find("    1000000      2.000     4.000*\n"), std::string::npos) << text;
   EXPECT_NE(text.find("depth 4: 4.000 GB/s of 4.000 at the peak, p50 4 us"), std::string::npos)
@@ -364,7 +365,8 @@ TEST(SweepTable, ALabelCantSteerTheTerminalOrTheCsv) {
   rows.rows[0]["reasons"].push_back("\x1b[2J");
   rows.rows[0]["cell"]["label"] = "a,\"b\"";
   SweepTable table(SweepTableStyle::kMarkdown, "subject");
-  const std::string text = table.Group(rows.rows) + table.End();
+  std::string text = table.Group(rows.rows);
+  text += table.End();
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_NE(SweepCsvLine(rows.rows[0]).find("\"a,\"\"b\"\"\""), std::string::npos);
 }

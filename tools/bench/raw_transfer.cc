@@ -11,11 +11,11 @@ namespace kvbed {
 
 Result<std::unique_ptr<RawChannel>> RawChannel::Open(Io& io, const RawTransfer& transfer,
                                                      MutableBytes memory) {
-  const uint64_t in_flight = std::min<uint64_t>(transfer.iodepth, transfer.blocks);
-  KVBED_CHECK(in_flight > 0 && memory.size() / transfer.block_bytes >= in_flight);
   KVBED_ASSIGN_OR_RETURN(File file, io.Open(transfer.file, {.write = transfer.write,
                                                             .create = transfer.write,
                                                             .direct = transfer.direct}));
+  const uint64_t in_flight = std::min<uint64_t>(transfer.iodepth, transfer.blocks);
+  KVBED_CHECK(in_flight > 0 && memory.size() >= in_flight * transfer.block_bytes);
   std::unique_ptr<RawChannel> channel(new RawChannel(transfer, memory, std::move(file)));
   KVBED_ASSIGN_OR_RETURN(channel->queue_,
                          io.OpenQueue({.iodepth = transfer.iodepth,
