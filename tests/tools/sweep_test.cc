@@ -163,6 +163,7 @@ class SweepPointTest : public ::testing::Test {
   }
   SweepPointSetup Setup(bool write, const DeviceCounters& device) {
     SweepPointSetup setup;
+    setup.iodepth = kDepth;
     setup.transfer = Transfer(write);
     setup.memory = memory_.bytes();
     setup.file_stamps = kFilled;

@@ -39,8 +39,13 @@ Result<RawPass> RawChannel::Pass(const RawPassOptions& options) {
   if (options.latencies_most > 0) {
     pass.latencies_ns.reserve(std::min(transfer_.blocks, options.latencies_most));
   }
+  std::vector<IoRequest*> ready;
+  for (size_t slot = 0; slot < requests_.size(); ++slot) {
+    Prepare(slot, order_.At(slot), options);
+    ready.push_back(&requests_[slot]);
+  }
   const uint64_t start_ns = MonotonicNs();
-  KVBED_RETURN_IF_ERROR(MoveAll(options, pass));
+  KVBED_RETURN_IF_ERROR(MoveAll(std::move(ready), options, pass));
   if (transfer_.write) {
     IoRequest sync{.op = IoOp::kDatasync, .file = &file_};
     KVBED_RETURN_IF_ERROR(MoveAlone(*queue_, sync));
@@ -49,50 +54,45 @@ Result<RawPass> RawChannel::Pass(const RawPassOptions& options) {
   return pass;
 }
 
-Status RawChannel::MoveAll(const RawPassOptions& options, RawPass& pass) {
+// `ready` are the first blocks; each one that is done makes room for another.
+Status RawChannel::MoveAll(std::vector<IoRequest*> ready, const RawPassOptions& options,
+                           RawPass& pass) {
   const uint64_t every =
       options.latencies_most > 0 ? 1 + (transfer_.blocks - 1) / options.latencies_most : 0;
-  std::vector<size_t> free_slots;
-  for (size_t slot = requests_.size(); slot-- > 0;) free_slots.push_back(slot);
-  std::vector<IoRequest*> ready, done;
-  uint64_t completed = 0;
-  for (uint64_t next = 0; completed < transfer_.blocks;) {
+  uint64_t next = ready.size(), completed = 0;
+  std::vector<IoRequest*> done;
+  for (;;) {
     if (Interrupted()) return InterruptedStatus();
-    ready.clear();
-    while (next < transfer_.blocks && !free_slots.empty()) {
-      Prepare(free_slots.back(), order_.At(next++), options, pass);
-      ready.push_back(&requests_[free_slots.back()]);
-      free_slots.pop_back();
-    }
     queue_->Submit(ready);
+    ready.clear();
     done.clear();
     KVBED_RETURN_IF_ERROR(queue_->Reap(1, done));
-    for (const IoRequest* request : done) {
+    for (IoRequest* request : done) {
       KVBED_RETURN_IF_ERROR(request->status);
       if (every > 0 && completed % every == 0) {
         pass.latencies_ns.push_back(request->completed_ns - request->submitted_ns);
       }
-      ++completed;
-      free_slots.push_back(static_cast<size_t>(request - requests_.data()));
+      if (++completed == transfer_.blocks) return Status::Ok();
+      if (next == transfer_.blocks) continue;
+      const auto slot = static_cast<size_t>(request - requests_.data());
+      pass.stamp_ns += Prepare(slot, order_.At(next++), options);
+      ready.push_back(request);
     }
   }
-  return Status::Ok();
 }
 
-void RawChannel::Prepare(size_t slot, uint64_t block, const RawPassOptions& options,
-                         RawPass& pass) {
+uint64_t RawChannel::Prepare(size_t slot, uint64_t block, const RawPassOptions& options) {
   const uint64_t offset = block * transfer_.block_bytes;
   const MutableBytes bytes = PlaceOf(slot, block);
-  if (transfer_.write && options.stamps != nullptr) {
-    const uint64_t start_ns = MonotonicNs();
-    options.stamps->Stamp(bytes, offset / kPageBytes);
-    pass.stamp_ns += MonotonicNs() - start_ns;
-  }
   block_of_slot_[slot] = block;
   requests_[slot] = IoRequest{.op = transfer_.write ? IoOp::kWrite : IoOp::kRead,
                               .file = &file_,
                               .offset = offset,
                               .buffer = bytes};
+  if (!transfer_.write || options.stamps == nullptr) return 0;
+  const uint64_t start_ns = MonotonicNs();
+  options.stamps->Stamp(bytes, offset / kPageBytes);
+  return MonotonicNs() - start_ns;
 }
 
 MutableBytes RawChannel::PlaceOf(size_t slot, uint64_t block) const {

@@ -29,8 +29,10 @@ struct RawTransfer {
 
 // How one pass over the blocks is made.
 struct RawPassOptions {
-  const PageStamps* stamps = nullptr;  // each block gets them before it is written, in the clock
-  uint64_t latencies_most = 0;         // 0 keeps none; else each so many'th, to keep at most these
+  // Each block gets them before it is written: the first ones, as many as are in flight, before the
+  // clock starts, the others while it runs, as memory comes free.
+  const PageStamps* stamps = nullptr;
+  uint64_t latencies_most = 0;  // 0 keeps none; else each so many'th, to keep at most these
 };
 
 struct RawPass {
@@ -65,8 +67,9 @@ class RawChannel {
  private:
   RawChannel(const RawTransfer& transfer, MutableBytes memory, File file);
   MutableBytes PlaceOf(size_t slot, uint64_t block) const;
-  void Prepare(size_t slot, uint64_t block, const RawPassOptions& options, RawPass& pass);
-  Status MoveAll(const RawPassOptions& options, RawPass& pass);
+  // Returns the ns that stamping took.
+  uint64_t Prepare(size_t slot, uint64_t block, const RawPassOptions& options);
+  Status MoveAll(std::vector<IoRequest*> ready, const RawPassOptions& options, RawPass& pass);
 
   const RawTransfer transfer_;
   const MutableBytes memory_;

@@ -225,16 +225,21 @@ class SweepCommand {
 
   Status MeasureAll() {
     KVBED_ASSIGN_OR_RETURN(const auto run, SweepRun::Open(settings_));
-    const SweepPlan& plan = settings_.plan;
-    Progress bar("sweep", plan.points() * (1 + settings_.repetitions), "passes");
-    uint64_t passes = 0;
-    for (const SweepGroup& group : plan.groups) {
-      const auto result = run->Measure(group, [&] { bar.Update(passes++); });
-      if (!result.ok()) return result.status();
-      KVBED_RETURN_IF_ERROR(Emit(*result));
+    for (const SweepGroup& group : settings_.plan.groups) {
+      KVBED_ASSIGN_OR_RETURN(const SweepGroupResult result, MeasureGroup(*run, group));
+      KVBED_RETURN_IF_ERROR(Emit(result));
       ++groups_done_;
     }
     return Status::Ok();
+  }
+
+  // The bar is gone before a row is printed.
+  Result<SweepGroupResult> MeasureGroup(SweepRun& run, const SweepGroup& group) {
+    const SweepPlan& plan = settings_.plan;
+    Progress bar(fmt::format("group {} of {}", groups_done_ + 1, plan.groups.size()),
+                 plan.iodepths.size() * (1 + settings_.repetitions), "passes");
+    uint64_t passes = 0;
+    return run.Measure(group, [&] { bar.Update(passes++); });
   }
 
   Status Emit(const SweepGroupResult& group) {

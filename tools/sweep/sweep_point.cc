@@ -24,7 +24,7 @@ class PointRun {
     point_.blocks = setup.transfer.blocks;
     point_.block_bytes = setup.transfer.block_bytes;
     point_.repetitions = setup.repetitions;
-    point_.iodepth = setup.transfer.iodepth;
+    point_.iodepth = setup.iodepth;
     point_.bytes.process = ByteCounts{};
     point_.bytes.source = setup.device->source();
     point_.bytes.source_reason = setup.device->reason();

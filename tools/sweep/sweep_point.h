@@ -20,8 +20,9 @@
 namespace kvbed {
 
 struct SweepPointSetup {
-  RawTransfer transfer;
-  MutableBytes memory;  // iodepth blocks of random words
+  uint32_t iodepth = 0;  // that was asked for
+  RawTransfer transfer;  // with the depth that its engine can have
+  MutableBytes memory;   // so many blocks of random words
   uint32_t repetitions = 3;
   uint64_t seed = 1;
   PageStamps file_stamps{0, 0};  // that the file's pages bear before a read

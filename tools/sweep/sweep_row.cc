@@ -105,6 +105,8 @@ void SetRates(Json& out, const SweepPoint& point, const PointRates& rates) {
   SetOrReason(out, "max_ns", most, failed);
   out["cv"] = rates.cv();
   out["lat_ns"] = LatencyJson(point.latencies_ns, "blocks");
+  // Of very many blocks each so many'th is kept.
+  out["lat_ns"]["of"] = point.blocks * point.samples_ns.size();
   SetOrReason(out, "cpu_s_per_gb", MedianOf(rates.cpu_s_per_gb), failed);
   SetOrReason(out, "stamp_s_per_gb", MedianOf(rates.stamp_s_per_gb), failed);
 }

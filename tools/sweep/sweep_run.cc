@@ -119,16 +119,19 @@ FioJob SweepRun::FioJobOf(const SweepGroup& group, uint32_t iodepth) const {
 
 SweepPointSetup SweepRun::SetupOf(const SweepGroup& group, uint32_t iodepth) {
   SweepPointSetup setup;
+  setup.iodepth = iodepth;
+  // psync has one block in flight; more memory would only be colder.
+  const bool one_by_one = group.engine.effective == IoEngine::kPsync;
   setup.transfer = {.write = group.op == SweepOp::kWrite,
                     .file = FileOf(group.direct),
                     .direct = supports_[group.direct].direct,
                     .block_bytes = group.bs_bytes,
                     .blocks = group.blocks,
-                    .iodepth = iodepth,
+                    .iodepth = one_by_one ? 1 : iodepth,
                     .registered = group.registered == Registered::kOn,
                     .order = settings_.order,
                     .seed = settings_.seed};
-  setup.memory = memory_.bytes().subspan(0, group.bs_bytes * iodepth);
+  setup.memory = memory_.bytes().first(group.bs_bytes * setup.transfer.iodepth);
   setup.repetitions = settings_.repetitions;
   setup.seed = settings_.seed;
   setup.file_stamps = PageStamps(settings_.seed, kFillRound);

@@ -165,7 +165,7 @@ std::string SweepTable::End() {
   const std::vector<std::string> none = Texts(without_knee_, groups_);
   knees_.insert(knees_.end(), none.begin(), none.end());
   const std::string out =
-      Section("Knee", knees_) + Section("Not publishable", Texts(reasons_, points_));
+      Section("Knee", knees_) + Section("Failed or not publishable", Texts(reasons_, points_));
   knees_.clear();
   without_knee_.clear();
   reasons_.clear();
