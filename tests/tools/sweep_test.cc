@@ -335,6 +335,17 @@ TEST(SweepRow, HasTheFixedNamesAndMedians) {
   }
 }
 
+TEST(SweepRow, HasNoKneeOverAPointThatACacheAnswered) {
+  SweepGroupResult group;
+  group.support.filesystem = "ext4";
+  group.points = {Timed(1, {2, 2, 2, 2, 2}), Timed(4, {1, 1, 1, 1, 1})};
+  group.points[1].bytes.device->read_bytes = 0;
+  const SweepRows rows = MakeSweepRows({}, group, {});
+  EXPECT_EQ(rows.rows[0]["status"], "ok");
+  EXPECT_EQ(rows.rows[1]["status"], "failed");
+  EXPECT_EQ(rows.rows[0]["knee"], nullptr);
+}
+
 TEST(SweepRow, OfPsyncSaysThatDepthIsOne) {
   SweepGroupResult group;
   group.support.filesystem = "ext4";

@@ -193,11 +193,15 @@ Json KneeJson(const Knee& knee) {
   return out;
 }
 
+bool FailedCheck(const SweepPoint& point) {
+  return point.wrong_blocks > 0 || !JudgeBytes(point.bytes).failures.empty();
+}
+
 // The group's knee, or why it has none.
 void SetKnee(Json& row, const SweepGroupResult& group) {
   std::vector<DepthPoint> points;
   for (const SweepPoint& point : group.points) {
-    if (!point.failure.ok() || point.samples_ns.empty()) {
+    if (!point.failure.ok() || point.samples_ns.empty() || FailedCheck(point)) {
       return SetNull(row, "knee", "a point of the group failed");
     }
     if (point.queue.engine == IoEngine::kPsync) {
@@ -232,7 +236,7 @@ void AddRow(const SweepSettings& settings, const SweepGroupResult& group, const 
   row["tool_bound"] = IsSweepToolBound(point, rates);
 
   const bool failed_io = !point.failure.ok();
-  const bool failed_check = point.wrong_blocks > 0 || !bytes.failures.empty();
+  const bool failed_check = FailedCheck(point);
   if (failed_io) AddFailure(row, point.failure.message());
   if (point.wrong_blocks > 0) {
     AddFailure(row, fmt::format("{} of {} blocks that were looked at are not what was written",
