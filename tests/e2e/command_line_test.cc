@@ -104,7 +104,7 @@ TEST(Help, NamesEachCommandAndExitCode) {
   const CommandRun run = RunKvbed({"--help"});
   EXPECT_EQ(run.exit_code, 0);
   for (const char* command :
-       {"run", "snapshot", "resume", "generate", "tokenize", "store", "bench", "doctor"}) {
+       {"run", "snapshot", "resume", "generate", "tokenize", "store", "bench", "sweep", "doctor"}) {
     EXPECT_NE(run.out.find(command), std::string::npos) << command;
     const CommandRun help = RunKvbed({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
