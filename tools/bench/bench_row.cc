@@ -130,9 +130,12 @@ Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
   out["proof"] = std::string(CounterSourceName(bytes.source));
   if (!bytes.source_reason.empty()) out["proof_reason"] = bytes.source_reason;
   // A store that goes on writing after the clock stopped knows better than the device does then.
-  SetOrReason(out, "write_amplification",
-              m.store.write_amplification ? m.store.write_amplification : verdict.write_ratio,
-              no_ratio);
+  const bool written_later = !m.store.direct && !Durable(m);
+  const std::optional<double> by_device = written_later ? std::nullopt : verdict.write_ratio;
+  SetOrReason(
+      out, "write_amplification",
+      m.store.write_amplification ? m.store.write_amplification : by_device,
+      written_later ? "the kernel writes what isn't synced after the clock stopped" : no_ratio);
   out["dup4k_pct"] = m.duplicate_pages_percent;
   SetNull(out, "zstd_ratio", "kvbed is built without zstd");
   out["other_io"] = verdict.other_io;

@@ -38,7 +38,9 @@ constexpr Column kColumns[] = {
     {"recompute s", "ttft_recompute_ns", "/ttft/recompute/total_ns", -2},
     {"in memory s", "ttft_in_memory_ns", "/ttft/in_memory/total_ns", -2},
     {"break-even GB/s", "break_even_gb_per_s", "/break_even/bandwidth_gb_per_s", 3},
+    {"written/stored", "write_amplification", "/bytes/write_amplification", 3},
     {"device bytes", "device_ratio", "/bytes/device_ratio", 3},
+    {"store is", "design", "/store/design", -1},
     {"verify", "verify", "/verify/status", -1},
     {"status", "status", "/status", -1},
     {"publishable", "publishable", "/publishable", -1},
@@ -85,6 +87,8 @@ std::string BenchRowText(const Json& row) {
       fmt::format("{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB\n", text("/model/name"),
                   text("/cell/ctx_tokens"), text("/cell/store"), text("/cell/blocks"),
                   text("/cell/record_bytes"), stored ? stored->get<double>() / 1e9 : 0);
+  out += fmt::format("  the store:     {}; {} bytes written for each stored\n",
+                     text("/store/design"), text("/bytes/write_amplification", 3));
   out += fmt::format("  offload to {}: {}\n", text("/cell/durability"),
                      DirectionText(row, "offload", "write"));
   out +=
