@@ -12,6 +12,8 @@ void AddGenerateCommand(CommandLine& line);
 void AddTokenizeCommand(CommandLine& line);
 void AddBenchCommand(CommandLine& line);
 void AddSweepCommand(CommandLine& line);
+void AddReportCommand(CommandLine& line);
+void AddPlanCommand(CommandLine& line);
 void AddStoreCommands(CommandLine& line);
 void AddDoctorCommand(CommandLine& line);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/bench/row_fields.h"
+#include "tools/csv_field.h"
 
 namespace kvbed {
 namespace {
@@ -14,7 +15,7 @@ struct Column {
   const char* title;  // Markdown
   const char* name;   // CSV
   const char* path;   // in the row
-  int digits;         // after the point; -1: as it is
+  int digits;         // after the point; -1: as it is; -2: ns, which Markdown shows as seconds
 };
 
 constexpr Column kColumns[] = {
@@ -32,7 +33,13 @@ constexpr Column kColumns[] = {
     {"of fio", "read_efficiency", "/ceiling/read_efficiency", 3},
     {"of raw", "raw_read_efficiency", "/ceiling/raw_read_efficiency", 3},
     {"CPU s/GB", "restore_cpu_s_per_gb", "/restore/cpu_s_per_gb", 3},
+    {"TTFT restore s", "ttft_restore_ns", "/ttft/restore/total_ns", -2},
+    {"recompute s", "ttft_recompute_ns", "/ttft/recompute/total_ns", -2},
+    {"in memory s", "ttft_in_memory_ns", "/ttft/in_memory/total_ns", -2},
+    {"break-even GB/s", "break_even_gb_per_s", "/break_even/bandwidth_gb_per_s", 3},
+    {"written/stored", "write_amplification", "/bytes/write_amplification", 3},
     {"device bytes", "device_ratio", "/bytes/device_ratio", 3},
+    {"store is", "design", "/store/design", -1},
     {"verify", "verify", "/verify/status", -1},
     {"status", "status", "/status", -1},
     {"publishable", "publishable", "/publishable", -1},
@@ -65,6 +72,8 @@ std::string BenchRowText(const Json& row) {
       fmt::format("{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB\n", text("/model/name"),
                   text("/cell/ctx_tokens"), text("/cell/store"), text("/cell/blocks"),
                   text("/cell/record_bytes"), stored ? stored->get<double>() / 1e9 : 0);
+  out += fmt::format("  the store:     {}; {} bytes written for each stored\n",
+                     text("/store/design"), text("/bytes/write_amplification", 3));
   out += fmt::format("  offload to {}: {}\n", text("/cell/durability"),
                      DirectionText(row, "offload", "write"));
   out +=
@@ -88,11 +97,21 @@ std::string BenchRowText(const Json& row) {
   return out;
 }
 
+std::string BenchEnvironmentLine(const Json& row) {
+  const auto text = [&](const char* path) { return FieldText(row, path, -1, "unknown"); };
+  const Json* memory = FindField(row, "/env/memory_bytes");
+  return fmt::format("kvbed {}: {}, {} CPUs, {:.0f} GiB, {}, {} on {}{}\n", text("/kvbed_version"),
+                     text("/env/cpu"), text("/env/cpus_usable"),
+                     memory ? memory->get<double>() / (1 << 30) : 0, text("/env/kernel"),
+                     text("/env/fs_type"), text("/env/block_devices/0/name"),
+                     FindField(row, "/cell/label") ? ", label " + text("/cell/label") : "");
+}
+
 std::string BenchMarkdownHead() {
   std::string titles = "|", line = "|";
   for (const Column& column : kColumns) {
     titles += fmt::format(" {} |", column.title);
-    line += column.digits >= 0 ? "---:|" : "---|";
+    line += column.digits != -1 ? "---:|" : "---|";
   }
   return titles + "\n" + line + "\n";
 }

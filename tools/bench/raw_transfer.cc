@@ -29,7 +29,7 @@ RawChannel::RawChannel(const RawTransfer& transfer, MutableBytes memory, File fi
     : transfer_(transfer),
       memory_(memory),
       order_(transfer.order, transfer.blocks, transfer.seed),
-      holds_all_(memory.size() / transfer.block_bytes >= transfer.blocks),
+      held_(memory.size() / transfer.block_bytes),
       file_(std::move(file)),
       requests_(std::min<uint64_t>(transfer.iodepth, transfer.blocks)),
       block_of_slot_(requests_.size()) {}
@@ -96,7 +96,8 @@ uint64_t RawChannel::Prepare(size_t slot, uint64_t block, const RawPassOptions& 
 }
 
 MutableBytes RawChannel::PlaceOf(size_t slot, uint64_t block) const {
-  const uint64_t place = holds_all_ ? block : slot;
+  const bool by_block = held_ >= transfer_.blocks || held_ > requests_.size();
+  const uint64_t place = by_block ? block % held_ : slot;
   return memory_.subspan(place * transfer_.block_bytes, transfer_.block_bytes);
 }
 

@@ -46,7 +46,8 @@ struct RawPass {
 class RawChannel {
  public:
   // `memory` holds all blocks (then block i is at its i-th place), or iodepth of them, which take
-  // turns. It must outlive the channel, and nothing moves but between them.
+  // turns; a size between is gone through over and over, for data that nobody looks at. It must
+  // outlive the channel.
   static Result<std::unique_ptr<RawChannel>> Open(Io& io, const RawTransfer& transfer,
                                                   MutableBytes memory);
 
@@ -57,7 +58,7 @@ class RawChannel {
   IoQueueInfo info() const { return queue_->info(); }
   const File& file() const { return file_; }
 
-  // What memory holds after a pass: a block's number, and where it is.
+  // What memory of iodepth blocks holds after a pass: a block's number, and where it is.
   struct Held {
     uint64_t block = 0;
     Bytes bytes;
@@ -74,7 +75,7 @@ class RawChannel {
   const RawTransfer transfer_;
   const MutableBytes memory_;
   const BlockOrder order_;
-  const bool holds_all_;
+  const uint64_t held_;  // blocks that memory holds
   File file_;
   std::vector<IoRequest> requests_;      // one for each block in flight
   std::vector<uint64_t> block_of_slot_;  // that its request moved last

@@ -28,16 +28,11 @@ std::string FieldText(const Json& row, const char* path, int digits, const char*
   const Json* value = FindField(row, path);
   if (value == nullptr) return absent;
   if (value->is_string()) return value->get<std::string>();
-  if (digits >= 0 && value->is_number())
+  if (digits == kNsInSeconds) return fmt::format("{:.3f}", value->get<double>() / 1e9);
+  if (digits >= 0 && value->is_number()) {
     return fmt::format("{:.{}f}", value->get<double>(), digits);
+  }
   return value->dump();
-}
-
-std::string CsvField(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 }  // namespace kvbed

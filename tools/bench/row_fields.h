@@ -18,11 +18,9 @@ Json LatencyJson(const std::vector<uint64_t>& latencies_ns, std::string_view wha
 // The field at a JSON pointer, as in "/cell/store"; null where it is absent or null.
 const Json* FindField(const Json& row, const char* path);
 
-// The field as text: a number with so many digits after the point, or as it is for -1; `absent`
-// where there is none.
+// The field as text: a number with so many digits after the point, ns as seconds for kNsInSeconds,
+// anything as it is for -1; `absent` where there is none.
+inline constexpr int kNsInSeconds = -2;
 std::string FieldText(const Json& row, const char* path, int digits, const char* absent);
-
-// Quoted where CSV (RFC 4180) wants it.
-std::string CsvField(const std::string& text);
 
 }  // namespace kvbed

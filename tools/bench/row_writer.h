@@ -18,6 +18,7 @@ class RowWriter {
   RowWriter(const OutputOptions& output, const std::optional<std::string>& out_file)
       : output_(output), out_file_(out_file) {}
 
+  OutputFormat format() const { return output_.format; }
   bool empty() const { return rows_.empty(); }
   // Appends each row to --out and prints them: as lines of JSON, or `shown` where a format for
   // people was asked for. What was measured is shown, whatever became of the file.

@@ -7,6 +7,7 @@
 
 #include "tools/bench/row_fields.h"
 #include "tools/console.h"
+#include "tools/csv_field.h"
 
 namespace kvbed {
 namespace {
