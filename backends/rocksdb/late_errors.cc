@@ -84,8 +84,8 @@ class LateErrors final : public rocksdb::FileSystemWrapper {
 
 }  // namespace
 
-std::shared_ptr<rocksdb::FileSystem> MakePosixFileSystem() {
-  return std::make_shared<LateErrors>();
+std::unique_ptr<rocksdb::FileSystem> MakePosixFileSystem() {
+  return std::make_unique<LateErrors>();
 }
 
 }  // namespace kvbed

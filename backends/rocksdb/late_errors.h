@@ -10,6 +10,6 @@
 
 namespace kvbed {
 
-std::shared_ptr<rocksdb::FileSystem> MakePosixFileSystem();
+std::unique_ptr<rocksdb::FileSystem> MakePosixFileSystem();
 
 }  // namespace kvbed

@@ -61,6 +61,25 @@ std::string DirectionText(const Json& row, const std::string& side, const std::s
                      number(at + "/cpu_s_per_gb", 3), 100 * (cv ? cv->get<double>() : 0));
 }
 
+std::string Seconds(const Json& row, const char* path) {
+  return Find(row, path) != nullptr ? Text(row, path, -2, "") + " s" : "not measured";
+}
+
+// What a restore is worth; nothing where there is nothing to compare it with.
+std::string WorthText(const Json& row) {
+  if (Find(row, "/break_even/seconds_saved") == nullptr) return "";
+  return fmt::format(
+      "  first token:   restored {}, copied in memory {}, in memory {}, recomputed {} ({})\n"
+      "  break-even:    {} GB/s; a restore saves {} s\n",
+      Find(row, "/ttft/restore") != nullptr
+          ? Seconds(row, "/ttft/restore/total_ns")
+          : Seconds(row, "/restore/median_ns") + " without a decode call",
+      Seconds(row, "/ttft/ram_copy/total_ns"), Seconds(row, "/ttft/in_memory/total_ns"),
+      Seconds(row, "/ttft/recompute/total_ns"), Text(row, "/ttft/recompute/device", -1, "?"),
+      Text(row, "/break_even/bandwidth_gb_per_s", 3, "?"),
+      Text(row, "/break_even/seconds_saved", 3, "?"));
+}
+
 }  // namespace
 
 std::string BenchRowText(const Json& row) {
@@ -81,6 +100,7 @@ std::string BenchRowText(const Json& row) {
                   text("/offload_first_write/efficiency", 2));
   out += fmt::format("  restore:       {}, verified: {}\n", DirectionText(row, "restore", "read"),
                      text("/verify/status"));
+  out += WorthText(row);
   out +=
       fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; no disk {} and {}\n",
                   text("/ceiling/write_gb_per_s", 2), text("/ceiling/read_gb_per_s", 2),
