@@ -62,22 +62,23 @@ std::string DirectionText(const Json& row, const std::string& side, const std::s
 }
 
 std::string Seconds(const Json& row, const char* path) {
-  return Find(row, path) != nullptr ? Text(row, path, -2, "") + " s" : "not measured";
+  return FindField(row, path) != nullptr ? FieldText(row, path, kNsInSeconds, "") + " s"
+                                         : "not measured";
 }
 
 // What a restore is worth; nothing where there is nothing to compare it with.
 std::string WorthText(const Json& row) {
-  if (Find(row, "/break_even/seconds_saved") == nullptr) return "";
+  if (FindField(row, "/break_even/seconds_saved") == nullptr) return "";
   return fmt::format(
       "  first token:   restored {}, copied in memory {}, in memory {}, recomputed {} ({})\n"
       "  break-even:    {} GB/s; a restore saves {} s\n",
-      Find(row, "/ttft/restore") != nullptr
+      FindField(row, "/ttft/restore") != nullptr
           ? Seconds(row, "/ttft/restore/total_ns")
           : Seconds(row, "/restore/median_ns") + " without a decode call",
       Seconds(row, "/ttft/ram_copy/total_ns"), Seconds(row, "/ttft/in_memory/total_ns"),
-      Seconds(row, "/ttft/recompute/total_ns"), Text(row, "/ttft/recompute/device", -1, "?"),
-      Text(row, "/break_even/bandwidth_gb_per_s", 3, "?"),
-      Text(row, "/break_even/seconds_saved", 3, "?"));
+      Seconds(row, "/ttft/recompute/total_ns"), FieldText(row, "/ttft/recompute/device", -1, "?"),
+      FieldText(row, "/break_even/bandwidth_gb_per_s", 3, "?"),
+      FieldText(row, "/break_even/seconds_saved", 3, "?"));
 }
 
 }  // namespace
