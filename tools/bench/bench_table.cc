@@ -32,6 +32,8 @@ constexpr Column kColumns[] = {
     {"of fio", "read_efficiency", "/ceiling/read_efficiency", 3},
     {"of raw", "raw_read_efficiency", "/ceiling/raw_read_efficiency", 3},
     {"CPU s/GB", "restore_cpu_s_per_gb", "/restore/cpu_s_per_gb", 3},
+    {"filesystem", "fs_type", "/store/fs_type", -1},
+    {"proof", "proof", "/bytes/proof", -1},
     {"device bytes", "device_ratio", "/bytes/device_ratio", 3},
     {"verify", "verify", "/verify/status", -1},
     {"status", "status", "/status", -1},
@@ -75,6 +77,24 @@ std::string DirectionText(const Json& row, const std::string& side, const std::s
                      number(at + "/cpu_s_per_gb", 3), 100 * (cv ? cv->get<double>() : 0));
 }
 
+// "ext4 on sda, sdb (md raid1)", "tmpfs: memory, not a disk".
+std::string StorageText(const Json& row) {
+  const std::string fs_type = Text(row, "/store/fs_type", -1, "no filesystem");
+  if (const Json* memory = Find(row, "/bytes/memory")) {
+    const auto name = memory->get<std::string>();
+    return fmt::format("{}: memory, not a disk", name == fs_type ? name : fs_type + " on " + name);
+  }
+  const Json* devices = Find(row, "/bytes/devices");
+  if (devices == nullptr || devices->empty()) {
+    return fmt::format("{}, and no device in sight: {}", fs_type,
+                       Text(row, "/bytes/proof_reason", -1, "?"));
+  }
+  const std::string redundancy = Text(row, "/bytes/redundancy", -1, "");
+  return fmt::format("{} on {}{}", fs_type,
+                     fmt::join(devices->get<std::vector<std::string>>(), ", "),
+                     redundancy.empty() ? "" : " (" + redundancy + ")");
+}
+
 }  // namespace
 
 std::string BenchRowText(const Json& row) {
@@ -84,6 +104,7 @@ std::string BenchRowText(const Json& row) {
       fmt::format("{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB\n", text("/model/name"),
                   text("/cell/ctx_tokens"), text("/cell/store"), text("/cell/blocks"),
                   text("/cell/record_bytes"), stored ? stored->get<double>() / 1e9 : 0);
+  out += fmt::format("  storage:       {}\n", StorageText(row));
   out += fmt::format("  offload to {}: {}\n", text("/cell/durability"),
                      DirectionText(row, "offload", "write"));
   out +=
@@ -92,7 +113,7 @@ std::string BenchRowText(const Json& row) {
   out += fmt::format("  restore:       {}, verified: {}\n", DirectionText(row, "restore", "read"),
                      text("/verify/status"));
   out +=
-      fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; no disk {} and {}\n",
+      fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; null {} and {}\n",
                   text("/ceiling/write_gb_per_s", 2), text("/ceiling/read_gb_per_s", 2),
                   text("/ceiling/raw_write_gb_per_s", 2), text("/ceiling/raw_read_gb_per_s", 2),
                   text("/ceiling/null_write_gb_per_s", 2), text("/ceiling/null_read_gb_per_s", 2));

@@ -36,22 +36,23 @@ constexpr uint64_t kNullRuns = 3;
 class Meter {
  public:
   explicit Meter(const DeviceCounters& device) : device_(device) {
-    device_before_ = Device();
+    device_before_ = Counts(device_.Read());
+    past_cache_before_ = Counts(device_.ReadDirect());
     before_ = ReadProcessUsage();
   }
 
   // CPU time since the start; what was moved is added to `evidence`.
   uint64_t Stop(ByteEvidence& evidence) const {
     const ProcessUsage after = ReadProcessUsage();
-    const auto device_after = Device();
+    const auto device_after = Counts(device_.Read());
     Add(before_.io, after.io, evidence.process);
     Add(device_before_, device_after, evidence.device);
+    Add(past_cache_before_, Counts(device_.ReadDirect()), evidence.past_cache);
     return after.cpu_ns - before_.cpu_ns;
   }
 
  private:
-  std::optional<ByteCounts> Device() const {
-    const auto counts = device_.Read();
+  static std::optional<ByteCounts> Counts(const Result<ByteCounts>& counts) {
     return counts.ok() ? std::optional(*counts) : std::nullopt;
   }
   static void Add(const std::optional<ByteCounts>& before, const std::optional<ByteCounts>& after,
@@ -66,6 +67,7 @@ class Meter {
 
   const DeviceCounters& device_;
   std::optional<ByteCounts> device_before_;
+  std::optional<ByteCounts> past_cache_before_;
   ProcessUsage before_;
 };
 
@@ -85,6 +87,7 @@ void AddDirection(const ByteEvidence& section, Direction direction, ByteEvidence
     };
     add_one(section.process, sum.process);
     add_one(section.device, sum.device);
+    add_one(section.past_cache, sum.past_cache);
   };
   add(direction == Direction::kWrite ? &ByteCounts::written_bytes : &ByteCounts::read_bytes);
 }
@@ -145,13 +148,11 @@ Status CellRun::Prepare() {
   channel_.emplace(std::move(channel));
   KVBED_ASSIGN_OR_RETURN(io_, OpenIo(cell().store.settings.ioengine));
   result_.store = place_->store().info();
+  if (has_files()) device_ = DeviceCounters::For(place_->folder(), {});
   ByteEvidence& bytes = result_.bytes;
+  bytes = EvidenceBy(device_);
   bytes.direct = result_.store.direct;
-  bytes.process = bytes.device = ByteCounts{};
   if (has_files()) {
-    device_ = DeviceCounters::For(place_->folder(), {});
-    bytes.source_reason = device_.reason();
-    bytes.redundancy = device_.redundancy();
     FioJob job = Job(true);
     job.file = "ceiling.dat";
     result_.fio_job = "# run it in a folder on the store's filesystem\n" + FioCeilingsText(job);
@@ -164,8 +165,6 @@ Status CellRun::Prepare() {
     result_.null_reason = "RocksDB reads what it wrote, so it can't run over a disk without one";
     bytes.redundancy = "RocksDB's log and compactions";
   }
-  bytes.source = device_.source();
-  if (bytes.source == CounterSource::kUnavailable) bytes.device.reset();
   if (has_files() && !cell().fio) result_.fio.reason = result_.fio_huge.reason = "--no-fio";
   if (result_.fio.reason.empty()) {
     if (const auto version = FioVersion(); !version.ok()) {
@@ -253,8 +252,7 @@ Status CellRun::OneRepetition(bool warm_up) {
 }
 
 Status CellRun::OffloadOnce(Sequence& sequence, Manifest& manifest, bool warm_up) {
-  ByteEvidence section;
-  section.process = section.device = ByteCounts{};
+  ByteEvidence section = EvidenceBy(device_);
   const uint64_t before_bytes = place_->store().counters().bytes_written;
   const Meter meter(device_);
   auto report = Offload(place_->store(), *channel_, sequence, manifest,
@@ -285,8 +283,7 @@ Status CellRun::OffloadOnce(Sequence& sequence, Manifest& manifest, bool warm_up
 
 Status CellRun::RestoreOnce(const Manifest& manifest, bool warm_up) {
   Sequence sequence = NewSequence(manifest.sequence_id);
-  ByteEvidence section;
-  section.process = section.device = ByteCounts{};
+  ByteEvidence section = EvidenceBy(device_);
   const uint64_t before_bytes = place_->store().counters().bytes_read;
   const Meter meter(device_);
   auto report = Restore(place_->store(), *channel_, manifest, sequence, {.keep_latencies = true});
