@@ -120,7 +120,9 @@ DeviceCounters DeviceCounters::For(const std::string& path, const SystemRoots& r
   };
   const std::string fs_type = fs_type_of();
   if (IsMemoryFilesystem(fs_type)) counters.memory_ = fs_type;
-  counters.process_counts_ = !fs_type.starts_with("fuse");
+  // Until 5.12 the workers of io_uring were the kernel's threads and not the process's.
+  const std::string release = ReadSystemFile(roots.proc + "/sys/kernel/osrelease").value_or("");
+  counters.process_counts_ = IsKernelAtLeast(release, 5, 12) && !fs_type.starts_with("fuse");
   if (fs_type == "nfs" || fs_type == "nfs4") {
     if (mount.ok()) counters.UseNfs(*mount, roots);
   } else if (fs_type == "lustre") {

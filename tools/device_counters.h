@@ -33,8 +33,8 @@ class DeviceCounters {
   const std::string& memory() const { return memory_; }
   // Why the counters alone prove too little; empty where they prove that storage moved the bytes.
   const std::string& weakness() const { return weakness_; }
-  // Whether /proc/self/io of the process that reads and writes counts the same bytes. A FUSE
-  // filesystem's daemon moves them in its place.
+  // Whether /proc/self/io of the process that reads and writes counts the same bytes: not on
+  // old kernels, and not on FUSE, whose daemon moves them in its place.
   bool process_counts() const { return process_counts_; }
 
   // Since boot or mount. Not found when the source is kUnavailable.

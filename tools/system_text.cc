@@ -240,6 +240,18 @@ bool HasLustreLine(std::string_view text, std::string_view name) {
   });
 }
 
+bool IsKernelAtLeast(std::string_view release, uint64_t major, uint64_t minor) {
+  const auto number = [&]() -> std::optional<uint64_t> {
+    const size_t digits = std::min(release.find_first_not_of("0123456789"), release.size());
+    const auto value = WholeNumber(release.substr(0, digits));
+    release.remove_prefix(std::min(digits + 1, release.size()));
+    return value;
+  };
+  const auto its_major = number();
+  const auto its_minor = number();
+  return its_major && its_minor && std::pair(*its_major, *its_minor) >= std::pair(major, minor);
+}
+
 std::string SelectedWord(std::string_view text) {
   const size_t open = text.find('[');
   const size_t close = text.find(']', open);

@@ -77,6 +77,9 @@ std::optional<ByteCounts> ParseLustreStats(std::string_view text,
 // Whether a stats file has a line of this name.
 bool HasLustreLine(std::string_view text, std::string_view name);
 
+// Whether a kernel's release ("6.1.0-18-amd64") is this one or later; false for an unknown text.
+bool IsKernelAtLeast(std::string_view release, uint64_t major, uint64_t minor);
+
 // "none [mq-deadline] kyber" -> "mq-deadline"; a text without brackets is its own trimmed self.
 std::string SelectedWord(std::string_view text);
 

@@ -13,6 +13,10 @@ namespace {
 
 class Counters : public ::testing::Test, protected FakeSystem {
  protected:
+  void SetUp() override { SetKernel("6.1.0-18-amd64"); }
+  void SetKernel(const std::string& release) const {
+    Write(roots().proc + "/sys/kernel/osrelease", release + "\n");
+  }
   DeviceCounters For(const std::string& path) const { return DeviceCounters::For(path, roots()); }
   DeviceCounters Here() const { return For(dir() / "kv"); }
   static ByteCounts Read(const DeviceCounters& counters) {
@@ -139,6 +143,14 @@ TEST_F(Counters, OfAFuseFilesystemOnADiskAreNotThisProcesss) {
   PutOn(Disk("sda"));
   Mount("rw - fuseblk /dev/sda rw");
   EXPECT_EQ(Here().source(), CounterSource::kSectors);
+  EXPECT_FALSE(Here().process_counts());
+}
+
+TEST_F(Counters, OfTheProcessLackItsWorkersOnAnOldKernel) {
+  AddDisk("sda");
+  PutOn(Disk("sda"));
+  EXPECT_TRUE(Here().process_counts());
+  SetKernel("5.10.0-28-amd64");
   EXPECT_FALSE(Here().process_counts());
 }
 

@@ -64,9 +64,9 @@ class FalseProof : public ::testing::Test {
   }
 
   Sequence NewSequence() {
-    return Sequence(*pool_, {.model_fingerprint = manifest_.model.Fingerprint(),
-                             .rope_identity = 0,
-                             .sequence_id = 1});
+    return Sequence(
+        *pool_,
+        {.model_fingerprint = manifest_.model.Fingerprint(), .rope_identity = 0, .sequence_id = 1});
   }
 
   TempDir dir_;
@@ -85,7 +85,8 @@ class FalseProof : public ::testing::Test {
   if (counters_.source() != CounterSource::kSectors) {                     \
     KVBED_SKIP_OR_FAIL("no block device in sight: " + counters_.reason()); \
   }                                                                        \
-  if (!ReadProcessUsage().io) KVBED_SKIP_OR_FAIL("no /proc/self/io")
+  if (!ReadProcessUsage().io || !counters_.process_counts())               \
+  KVBED_SKIP_OR_FAIL("/proc/self/io doesn't count this process's I/O")
 
 TEST_F(FalseProof, IsNotSeenInAnHonestDirectRun) {
   NEEDS_A_VISIBLE_DISK();

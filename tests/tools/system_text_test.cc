@@ -152,6 +152,15 @@ TEST(LustreStats, TakesTheLinesThatItIsAskedFor) {
   EXPECT_FALSE(HasLustreLine(llite, "osc"));
 }
 
+TEST(KernelRelease, IsComparedByNumbers) {
+  EXPECT_TRUE(IsKernelAtLeast("6.1.0-18-amd64", 5, 12));
+  EXPECT_TRUE(IsKernelAtLeast("5.12", 5, 12));
+  EXPECT_FALSE(IsKernelAtLeast("5.9.16", 5, 12));
+  EXPECT_FALSE(IsKernelAtLeast("4.20.1", 5, 12));
+  EXPECT_FALSE(IsKernelAtLeast("5", 5, 0));
+  EXPECT_FALSE(IsKernelAtLeast("", 0, 0));
+}
+
 TEST(SelectedWord, IsTheOneInBrackets) {
   EXPECT_EQ(SelectedWord("none [mq-deadline] kyber bfq\n"), "mq-deadline");
   EXPECT_EQ(SelectedWord(" write back\n"), "write back");
