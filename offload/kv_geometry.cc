@@ -11,12 +11,28 @@ constexpr uint32_t kCountMax = 1 << 20;
 
 }  // namespace
 
-std::string_view DTypeName(DType dtype) { return dtype == DType::kBf16 ? "bf16" : "fp32"; }
+std::string_view DTypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kBf16: return "bf16";
+    case DType::kFp32: return "fp32";
+    case DType::kFp8: return "fp8";
+    case DType::kInt8: return "int8";
+  }
+  return "unknown";
+}
 
 Result<DType> ParseDType(std::string_view name) {
   if (name == "bf16") return DType::kBf16;
   if (name == "fp32") return DType::kFp32;
   return Status::InvalidArgument(fmt::format("dtype '{}' is not one of bf16, fp32", name));
+}
+
+Result<DType> ParseStoredDType(std::string_view name) {
+  for (DType dtype : {DType::kBf16, DType::kFp32, DType::kFp8, DType::kInt8}) {
+    if (name == DTypeName(dtype)) return dtype;
+  }
+  return Status::InvalidArgument(
+      fmt::format("dtype '{}' is not one of bf16, fp32, fp8, int8", name));
 }
 
 Status KvGeometry::Validate() const {
@@ -30,7 +46,7 @@ Status KvGeometry::Validate() const {
   KVBED_RETURN_IF_ERROR(check("kv_heads", kv_heads));
   KVBED_RETURN_IF_ERROR(check("head_dim", head_dim));
   KVBED_RETURN_IF_ERROR(check("block_tokens", block_tokens));
-  if (dtype != DType::kBf16 && dtype != DType::kFp32) {
+  if (DTypeBytes(dtype) == 0) {
     return Status::InvalidArgument(
         fmt::format("dtype id {} is unknown", static_cast<uint32_t>(dtype)));
   }

@@ -10,12 +10,24 @@
 
 namespace kvbed {
 
-enum class DType : uint32_t { kBf16 = 1, kFp32 = 2 };
+// What K and V are stored as. Models compute in the first two; the one-byte ones are for KV that no
+// model of kvbed's makes. Their scales, where a format has some, are not counted.
+enum class DType : uint32_t { kBf16 = 1, kFp32 = 2, kFp8 = 3, kInt8 = 4 };
 enum class KvPart : uint32_t { kK = 0, kV = 1 };
 
-std::string_view DTypeName(DType dtype);  // "bf16", "fp32"
-Result<DType> ParseDType(std::string_view name);
-constexpr uint64_t DTypeBytes(DType dtype) { return dtype == DType::kBf16 ? 2 : 4; }
+std::string_view DTypeName(DType dtype);                // "bf16", "fp32", "fp8", "int8"
+Result<DType> ParseDType(std::string_view name);        // one that models compute in
+Result<DType> ParseStoredDType(std::string_view name);  // any
+// 0 for what is none.
+constexpr uint64_t DTypeBytes(DType dtype) {
+  switch (dtype) {
+    case DType::kBf16: return 2;
+    case DType::kFp32: return 4;
+    case DType::kFp8:
+    case DType::kInt8: return 1;
+  }
+  return 0;
+}
 
 // One element of a block's payload.
 struct KvCoordinate {

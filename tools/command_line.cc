@@ -120,6 +120,11 @@ OptionHandle OptionSet::Texts(const std::string& names, const std::string& type,
   return {option};
 }
 
+OptionHandle OptionSet::Arguments(const std::string& name, const std::string& help,
+                                  std::vector<std::string>& values) {
+  return {App(app_).add_option(name, values, help)->type_name("")->group(group_)};
+}
+
 OptionHandle OptionSet::Number(const std::string& names, const std::string& help, uint32_t& value,
                                uint32_t least, uint32_t most) {
   return Value(names, "N", help, [names, &value, least, most](const std::string& text) {
@@ -195,9 +200,13 @@ CommandLine::CommandLine(const std::string& name, const std::string& description
       "4 I/O error, resource, or unusable input. A signal (Ctrl-C, SIGTERM) ends a command as it "
       "ends\n"
       "any other, 130 or 143 to a shell, with the store consistent.\n"
-      "A store SPEC is KIND:PATH[?key=value&...][#SNAPSHOT], quoted for the shell; keys are "
-      "iodepth,\n"
-      "ioengine, direct, capacity, sync; ? # & % in the path are written %3F %23 %26 %25.");
+      "A store SPEC is KIND:PATH[?key=value&...][#SNAPSHOT], quoted for the shell; ? # & % in the "
+      "path\n"
+      "are written %3F %23 %26 %25. Keys of all: iodepth, ioengine, direct, capacity; of slab and "
+      "files:\n"
+      "sync=full|none, and of files commit (the same as full) and block; of rocksdb: "
+      "layout=blob|index,\n"
+      "wal=off|on, fs=kvbed|posix, crc=fast|stock. Only layout is kept by the store.");
 }
 
 CommandLine::~CommandLine() = default;

@@ -41,6 +41,9 @@ class OptionSet {
   // May be given several times.
   OptionHandle Texts(const std::string& names, const std::string& type, const std::string& help,
                      std::vector<std::string>& values);
+  // Positional, any number of them.
+  OptionHandle Arguments(const std::string& name, const std::string& help,
+                         std::vector<std::string>& values);
   OptionHandle Number(const std::string& names, const std::string& help, uint32_t& value,
                       uint32_t least, uint32_t most);
   OptionHandle Number(const std::string& names, const std::string& help, uint64_t& value,

@@ -36,7 +36,7 @@ Known<std::string> FileText(const std::string& path) {
   return Value(SelectedWord(*text));
 }
 
-Known<uint64_t> Count(uint64_t count) {
+Known<uint64_t> KnownCount(uint64_t count) {
   return count > 0 ? Value(count) : Absent<uint64_t>("/proc/cpuinfo doesn't say");
 }
 
@@ -156,8 +156,8 @@ Environment ReadEnvironment(const EnvironmentQuery& query, const SystemRoots& ro
   const CpuInfo cpu = ParseCpuInfo(ReadSystemFile(roots.proc + "/cpuinfo").value_or(""));
   environment.cpu = cpu.model.empty() ? "unknown" : cpu.model;
   environment.cpu_features = cpu.features;
-  environment.cores = Count(cpu.cores);
-  environment.sockets = Count(cpu.sockets);
+  environment.cores = KnownCount(cpu.cores);
+  environment.sockets = KnownCount(cpu.sockets);
   environment.cpus_online = static_cast<uint64_t>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 0L));
   environment.cpus_usable = UsableCpus();
   environment.numa_nodes = NumaNodes(roots.sys);

@@ -28,6 +28,8 @@ int Main(int argc, char** argv) {
   kvbed::AddTokenizeCommand(line);
   kvbed::AddStoreCommands(line);
   kvbed::AddBenchCommand(line);
+  kvbed::AddReportCommand(line);
+  kvbed::AddPlanCommand(line);
   kvbed::AddDoctorCommand(line);
   const kvbed::InterruptGuard guard;
   // A reader that goes away (head, a dead parent) is an error of the write, not a death by signal.

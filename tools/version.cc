@@ -30,6 +30,7 @@ std::vector<std::pair<std::string, std::string>> LibraryVersions() {
       {"fmt", FmtVersion()},
       {"nlohmann-json", KVBED_NLOHMANN_JSON_VERSION},
       {"CLI11", KVBED_CLI11_VERSION},
+      {"Chart.js", KVBED_CHARTJS_VERSION},
   };
 }
 

@@ -35,6 +35,18 @@ class Bench : public ::testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
+  // The one row of a repetition with these options, the context's among them.
+  Json RowOf(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {"bench",   "--shape",        "smollm2-135m", "-r",
+                                          "1",       "--no-fio",       "--direct",     "optional",
+                                          "--store", "slab:" + store_, "-o",           "jsonl"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandRun run = RunKvbed(arguments);
+    EXPECT_EQ(run.exit_code, kExitOk) << run.err;
+    const std::vector<Json> rows = Rows(run.out);
+    EXPECT_EQ(rows.size(), 1u) << run.out;
+    return rows.empty() ? Json::object() : rows[0];
+  }
   static std::vector<Json> Rows(const std::string& lines) {
     std::vector<Json> rows;
     std::istringstream in(lines);
@@ -233,10 +245,68 @@ TEST_F(Bench, SaysWhatIsMissingOrWrong) {
   };
   fails({"--store", "memory:"}, "--shape smollm2-135m");
   fails({"--shape", "smollm2-135m"}, "--store slab:");
-  fails({"-m", "model.gguf", "--store", "memory:"}, "without a model");
+  fails({"-m", "toy:8m", "--shape", "smollm2-135m", "--store", "memory:"}, "not both");
+  fails({"-m", "toy:8m", "--pool-bytes", "1GiB", "--store", "memory:"}, "--pool-bytes");
+  fails({"-m", "toy:8m", "--tp", "2", "--store", "memory:"}, "--tp");
+  fails({"--shape", "smollm2-135m", "--pool-bytes", "4k", "--store", "memory:"}, "--pool-bytes");
+  fails({"--shape", "llama3-8b", "--tp", "3", "--store", "memory:"}, "3");
+  fails({"--shape", "smollm2-135m", "--prefill-tok-per-s", "0", "--store", "memory:"},
+        "--prefill-tok-per-s");
   fails({"--shape", "smolm2-135m", "--store", "memory:"}, "did you mean smollm2-135m?");
   fails({"--shape", "smollm2-135m", "--store", "slab:/x#name"}, "not a snapshot");
   fails({"--shape", "smollm2-135m", "--store", "memory:", "-c", "4x"}, "-c");
+}
+
+TEST_F(Bench, MovesALongContextThroughASmallPoolInRounds) {
+  const Json row = RowOf({"-c", "1k", "--pool-bytes", "8MB"});
+  EXPECT_EQ(row["cell"]["rounds"], 4);  // 64 records of 372,736 bytes, 21 at once
+  EXPECT_LE(row["cell"]["pool_bytes"], 8'000'000);
+  EXPECT_EQ(row["verify"]["status"], "equal");
+  EXPECT_EQ(row["verify"]["blocks"], 64 * 2);
+  EXPECT_EQ(row["bytes"]["app_written"], 64 * 372736);
+  EXPECT_EQ(row["bytes"]["app_read"], 64 * 372736);
+}
+
+TEST_F(Bench, MovesSequencesAtOnceOverSeveralQueues) {
+  const Json row = RowOf({"-c", "256", "--sequences", "2", "--numjobs", "3"});
+  EXPECT_EQ(row["cell"]["sequences"], 2);
+  EXPECT_EQ(row["cell"]["numjobs"], 3);
+  EXPECT_EQ(row["cell"]["blocks"], 2 * 16);
+  EXPECT_EQ(row["verify"]["status"], "equal");
+  EXPECT_LE(row["restore"]["first_done_ns"], row["restore"]["last_done_ns"]);
+  EXPECT_TRUE(row["break_even"]["seconds_saved"].is_null());
+}
+
+TEST_F(Bench, SplitsRecordsOverTheRanksOfTensorParallelism) {
+  const Json row = RowOf({"-c", "256", "--tp", "3"});
+  EXPECT_EQ(row["cell"]["tp"], 3);
+  EXPECT_EQ(row["cell"]["record_bytes"], 4096 + 16 * 7680);  // one KV head of three
+  EXPECT_EQ(row["bytes"]["kv"], 256 * 23040);
+  EXPECT_EQ(row["verify"]["status"], "equal");
+}
+
+TEST_F(Bench, ComparesWithAPrefillRateThatIsGiven) {
+  const Json row = RowOf({"-c", "256", "--prefill-tok-per-s", "512,data sheet"});
+  EXPECT_EQ(row["ttft"]["recompute"]["given"], true);
+  EXPECT_EQ(row["ttft"]["recompute"]["prefill_ns"], 500'000'000);
+  EXPECT_GT(row["break_even"]["bandwidth_gb_per_s"].get<double>(), 0);
+  EXPECT_TRUE(row["ttft"]["restore"].is_null());
+}
+
+TEST_F(Bench, ADryRunWritesNothing) {
+  const CommandRun run = RunKvbed(
+      {"bench", "--shape", "llama3-8b", "-c", "1k,2k", "--store", "slab:" + store_, "--dry-run"});
+  EXPECT_EQ(run.exit_code, kExitOk) << run.err;
+  EXPECT_NE(run.out.find("2 cells"), std::string::npos) << run.out;
+  EXPECT_FALSE(fs::exists(store_));
+}
+
+TEST_F(Bench, IsATableUnderALineOfEnvironmentByDefault) {
+  const CommandRun run = RunKvbed({"bench", "--shape", "smollm2-135m", "-c", "256", "-r", "1",
+                                   "--no-fio", "--store", "memory:"});
+  EXPECT_EQ(run.exit_code, kExitOk) << run.err;
+  EXPECT_EQ(run.out.find("kvbed "), 0) << run.out;
+  EXPECT_NE(run.out.find("\n| shape | ctx |"), std::string::npos) << run.out;
 }
 
 TEST_F(Bench, ContextsThatDontFitInMemoryAreRefusedBeforeTheWork) {

@@ -269,7 +269,7 @@ TEST(FileSizeLimit, IsAnErrorAndLeavesNoTemporaryFolder) {
 }
 
 TEST(ProgressBar, IsThereOnATerminalAndNowhereElse) {
-  const std::string job = "KVBED generate -m toy:8m -c 200 -n 60";
+  const std::string job = "KVBED generate -m toy:8m -c 200 -n 1000";
   const CommandRun terminal = RunShell("script -qec \"" + job + "\" /dev/null </dev/null");
   EXPECT_NE(terminal.out.find("decode ["), std::string::npos) << terminal.out;
   EXPECT_NE(terminal.out.find("s left"), std::string::npos);

@@ -73,8 +73,8 @@ TEST(KvGeometry, CountsOfZeroAndAbsurdOnesAreRefused) {
     }
   }
   KvGeometry geometry = kSmolLm2;
-  geometry.dtype = static_cast<DType>(3);
-  EXPECT_TRUE(FailsWith(geometry.Validate(), StatusCode::kInvalidArgument, "dtype id 3"));
+  geometry.dtype = static_cast<DType>(5);
+  EXPECT_TRUE(FailsWith(geometry.Validate(), StatusCode::kInvalidArgument, "dtype id 5"));
 }
 
 TEST(KvGeometry, ARecordIsAtMostAGibibyte) {
@@ -98,6 +98,13 @@ TEST(DType, NamesGoBothWays) {
   EXPECT_EQ(*ParseDType("fp32"), DType::kFp32);
   EXPECT_EQ(DTypeName(DType::kFp32), "fp32");
   EXPECT_TRUE(FailsWith(ParseDType("fp16").status(), StatusCode::kInvalidArgument, "bf16, fp32"));
+  for (DType dtype : {DType::kBf16, DType::kFp32, DType::kFp8, DType::kInt8}) {
+    EXPECT_EQ(*ParseStoredDType(DTypeName(dtype)), dtype);
+  }
+  // No model computes in them.
+  EXPECT_FALSE(ParseDType("fp8").ok());
+  EXPECT_FALSE(ParseDType("int8").ok());
+  EXPECT_TRUE(FailsWith(ParseStoredDType("").status(), StatusCode::kInvalidArgument, "fp8, int8"));
 }
 
 }  // namespace

@@ -1,30 +1,43 @@
 // kvbed bench: throughput of offload and restore per context size, beside fio's of the same moment.
 #include <fmt/format.h>
 
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "backends/byte_size.h"
 #include "offload/clock.h"
 #include "tools/bench/bench_row.h"
 #include "tools/bench/bench_table.h"
+#include "tools/bench/bench_text.h"
 #include "tools/bench/cell_run.h"
+#include "tools/bench/real_kv.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
 #include "tools/common_options.h"
 #include "tools/console.h"
 #include "tools/exit_code.h"
+#include "tools/given_value.h"
 #include "tools/option_values.h"
 #include "tools/output.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
+#include "tools/prompt.h"
+#include "tools/session.h"
+#include "tools/shape_names.h"
 
 namespace kvbed {
 namespace {
 
 constexpr const char* kFooter =
-    "KV data are synthetic: seeded, every 4 KiB page unique. Records with the default 16 tokens:\n"
+    "With -m the KV data are a model's, prefilled here at each context, and each row says what a\n"
+    "restore is worth: the time to the first token when restored, copied from memory, in memory "
+    "and\n"
+    "computed again. With --shape they are synthetic: seeded, every 4 KiB page unique. A context\n"
+    "that --pool-bytes doesn't hold is moved in rounds. Records with the default 16 tokens:\n"
     "  smollm2-135m  372,736 bytes  (30 layers, 3 KV heads, head_dim 64, bf16); 1 GiB is -c 46k\n"
     "  llama3-8b   2,101,248 bytes  (32 layers, 8 KV heads, head_dim 128, bf16); 1 GiB is -c 8k\n"
     "Each repetition: offload into slots that were written before, until the data are durable; "
@@ -35,70 +48,190 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  kvbed bench --shape smollm2-135m -c 46k --store slab:/data/kv\n"
     "  kvbed bench --shape llama3-8b -c 1k-32k*2 --store slab:/data/kv -o jsonl --out rows.jsonl\n"
+    "  kvbed bench --shape llama3-8b -c 128k --pool-bytes 2GiB --store slab:/data/kv\n"
+    "  kvbed bench --shape llama3-8b -c 8k --prefill-tok-per-s 9000,vendor --store slab:/data/kv\n"
+    "  kvbed bench -m MODEL -c 1k-8k*2 --store slab:/data/kv --store files:/data/f\n"
     "Exit codes: 1 a row failed verification or its byte ratio, 3 unpublishable under --strict,\n"
     "4 an I/O error.";
 
 struct BenchOptions {
   std::vector<std::string> shapes;
-  std::optional<std::string> model;
+  ModelOptions model;
+  PromptOptions prompt;
   std::vector<uint64_t> ctx = {8192};
-  DType dtype = DType::kBf16;
   uint32_t block_tokens = 16;
   std::vector<std::string> stores;
   StoreOptions tuning;
+  uint32_t sequences = 1;
+  uint32_t numjobs = 1;
+  uint32_t tp = 1;
+  std::optional<uint64_t> pool_bytes;
+  std::optional<SourcedValue> prefill;
   uint32_t repetitions = 5;
   uint64_t seed = 1;
+  bool dry_run = false;
   bool no_fio = false;
   bool keep = false;
   bool strict = false;
   std::optional<std::string> label;
   OutputOptions output;
   std::optional<std::string> out_file;
+
+  BenchOptions() { output.format = OutputFormat::kMarkdown; }
 };
 
-Result<std::vector<BenchCell>> Cells(const BenchOptions& options) {
-  if (options.model) {
+Result<std::optional<SourcedValue>> ParsePrefillRate(const std::string& text) {
+  KVBED_ASSIGN_OR_RETURN(SourcedValue rate, ParseGivenValue("--prefill-tok-per-s", text));
+  return std::optional(std::move(rate));
+}
+
+// What is measured: cells by context, and the stores of each.
+struct BenchPlan {
+  std::vector<BenchCell> cells;
+  std::optional<OpenedModel> model;  // of -m
+};
+
+bool HasModel(const BenchOptions& options) { return !options.model.model.empty(); }
+
+Status CheckWhat(const BenchOptions& options) {
+  if (HasModel(options) == !options.shapes.empty()) {
     return Status::InvalidArgument(
-        "bench runs without a model: give --shape smollm2-135m, --shape llama3-8b or --shape "
-        "CONFIG.json instead of -m");
-  }
-  if (options.shapes.empty()) {
-    return Status::InvalidArgument(
-        fmt::format("bench needs --shape {} or CONFIG.json", fmt::join(BenchShapeNames(), ", ")));
+        fmt::format("bench needs a model (-m MODEL) or --shape {}, or CONFIG.json, and not both",
+                    fmt::join(ShapeNames(), ", ")));
   }
   if (options.stores.empty()) {
     return Status::InvalidArgument("bench needs --store, e.g. --store slab:/data/kv");
   }
-  std::vector<BenchCell> cells;
+  if (HasModel(options) && options.pool_bytes) {
+    return Status::InvalidArgument(
+        "--pool-bytes is for --shape: a model's cache has to be in memory as a whole");
+  }
+  if (HasModel(options) && options.tp != 1) {
+    return Status::InvalidArgument("--tp is for --shape: the model runs here as one rank");
+  }
+  return Status::Ok();
+}
+
+Result<std::vector<BenchShape>> ShapesOf(const BenchOptions& options, BenchPlan& plan) {
+  std::vector<BenchShape> shapes;
+  for (const std::string& name : options.shapes) {
+    KVBED_ASSIGN_OR_RETURN(BenchShape shape, FindBenchShape(name));
+    shapes.push_back(std::move(shape));
+  }
+  if (!HasModel(options)) return shapes;
+  KVBED_ASSIGN_OR_RETURN(plan.model, OpenModelFiles(options.model));
+  shapes.push_back({plan.model->files.name, plan.model->files.config, {}});
+  return shapes;
+}
+
+Result<std::vector<NamedStore>> StoresOf(const BenchOptions& options) {
+  std::vector<NamedStore> stores;
   for (const std::string& spec : options.stores) {
     StoreOptions store = options.tuning;
     store.spec = spec;
-    KVBED_ASSIGN_OR_RETURN(const NamedStore named, NameStore(store));
+    KVBED_ASSIGN_OR_RETURN(NamedStore named, NameStore(store));
     if (!named.spec.snapshot.empty()) {
       return Status::InvalidArgument(fmt::format("bench takes a store, not a snapshot: {}", spec));
     }
-    for (const std::string& shape_name : options.shapes) {
-      KVBED_ASSIGN_OR_RETURN(const BenchShape shape, FindBenchShape(shape_name));
-      for (uint64_t ctx_tokens : options.ctx) {
+    stores.push_back(std::move(named));
+  }
+  return stores;
+}
+
+Result<KvSplit> SplitOf(const BenchShape& shape, const BenchOptions& options) {
+  if (HasModel(options)) return KvSplit{.ranks = 1, .rank_kv_heads = shape.config.kv_heads};
+  return SplitKv(shape.sizes, options.tp);
+}
+
+Result<BenchPlan> Plan(const BenchOptions& options) {
+  KVBED_RETURN_IF_ERROR(CheckWhat(options));
+  BenchPlan plan;
+  KVBED_ASSIGN_OR_RETURN(const std::vector<NamedStore> stores, StoresOf(options));
+  KVBED_ASSIGN_OR_RETURN(const std::vector<BenchShape> shapes, ShapesOf(options, plan));
+  for (const BenchShape& shape : shapes) {
+    KVBED_ASSIGN_OR_RETURN(const KvSplit split, SplitOf(shape, options));
+    for (uint64_t ctx_tokens : options.ctx) {
+      KVBED_RETURN_IF_ERROR(shape.CheckContext(ctx_tokens));
+      for (const NamedStore& store : stores) {
         BenchCell cell;
         cell.shape = shape;
-        cell.geometry = shape.Geometry(options.dtype, options.block_tokens);
+        cell.geometry = shape.RankGeometry(options.model.dtype, options.block_tokens, split);
         cell.ctx_tokens = ctx_tokens;
-        cell.store = named;
+        cell.store = store;
         cell.repetitions = options.repetitions;
         cell.seed = options.seed;
+        cell.sequences = options.sequences;
+        cell.numjobs = options.numjobs;
+        cell.tp = options.tp;
+        cell.kv_replicas = split.replicas;
+        cell.pool_bytes = options.pool_bytes;
+        cell.from_model = plan.model.has_value();
+        cell.prefill = options.prefill;
         cell.fio = !options.no_fio;
         cell.keep = options.keep;
         cell.label = options.label;
         KVBED_RETURN_IF_ERROR(cell.geometry.Validate());
         // All of them now: not after hours of the cells before.
         KVBED_RETURN_IF_ERROR(CheckCellFits(cell));
-        cells.push_back(std::move(cell));
+        plan.cells.push_back(std::move(cell));
       }
     }
   }
-  return cells;
+  return plan;
 }
+
+// What it would move and where, and nothing else.
+Status PrintDryRun(const BenchPlan& plan) {
+  double moved = 0;
+  for (const BenchCell& cell : plan.cells) {
+    const double gb = static_cast<double>(cell.stored_bytes()) / 1e9;
+    // Warm-up and repetitions, each written and read, and as much by each of two ceilings; then the
+    // first writes.
+    const double cell_moved = gb * (2 * (1 + 2) * (cell.repetitions + 1.0) + 2 * cell.repetitions);
+    moved += cell_moved;
+    KVBED_RETURN_IF_ERROR(Print(fmt::format(
+        "{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB; at most {:.1f} GB are moved; needs "
+        "{:.3f} GB of disk\n",
+        cell.shape.name, cell.ctx_tokens, cell.store.spec.ToString(), cell.blocks(),
+        cell.geometry.record_bytes(), gb, cell_moved,
+        cell.store.spec.kind == StoreKind::kMemory ? 0 : 3 * gb)));
+  }
+  return Print(fmt::format("{} cells, at most {:.1f} GB in all; nothing was written (--dry-run)\n",
+                           plan.cells.size(), moved));
+}
+
+// A model's K and V at one context size after another.
+class ModelKv {
+ public:
+  static Result<std::unique_ptr<ModelKv>> Load(OpenedModel model, const BenchOptions& options) {
+    KVBED_ASSIGN_OR_RETURN(LoadedModel loaded, LoadModel(std::move(model), options.model));
+    return std::unique_ptr<ModelKv>(new ModelKv(std::move(loaded), options));
+  }
+
+  Result<RealKv*> At(uint64_t ctx_tokens) {
+    if (kv_ != nullptr && kv_->prompt().size() == ctx_tokens) return kv_.get();
+    kv_.reset();
+    PromptOptions prompt = options_.prompt;
+    prompt.ctx = ctx_tokens;
+    if (!prompt.prompt && !prompt.prompt_file && !prompt.prompt_ids && model_.files.tokenizer) {
+      prompt.prompt = BenchText(options_.seed, kTextBytes);
+    }
+    KVBED_ASSIGN_OR_RETURN(
+        Prompt resolved, ResolvePrompt(prompt, model_.files, options_.seed, kPromptBytesPerToken));
+    KVBED_ASSIGN_OR_RETURN(kv_,
+                           RealKv::Make(model_, std::move(resolved.ids), options_.block_tokens));
+    return kv_.get();
+  }
+
+ private:
+  static constexpr uint64_t kTextBytes = 16384;  // repeated where the context is longer
+  ModelKv(LoadedModel model, const BenchOptions& options)
+      : options_(options), model_(std::move(model)) {}
+
+  const BenchOptions& options_;
+  LoadedModel model_;
+  std::unique_ptr<RealKv> kv_;
+};
 
 // Shows each row as soon as there is one.
 class RowWriter {
@@ -129,7 +262,8 @@ class RowWriter {
     switch (options_.output.format) {
       case OutputFormat::kText: return Print((first ? "" : "\n") + BenchRowText(row));
       case OutputFormat::kMarkdown:
-        return Print((first ? BenchMarkdownHead() : "") + BenchMarkdownLine(row));
+        return Print((first ? BenchEnvironmentLine(row) + "\n" + BenchMarkdownHead() : "") +
+                     BenchMarkdownLine(row));
       case OutputFormat::kCsv: return Print((first ? BenchCsvHead() : "") + BenchCsvLine(row));
       case OutputFormat::kJsonLines: return Print(JsonLine(row) + "\n");
       case OutputFormat::kJson: break;
@@ -141,8 +275,33 @@ class RowWriter {
   Json rows_ = Json::array();
 };
 
-Result<BenchRow> RunCell(const BenchCell& cell) {
-  const BenchRowContext context{CommandLineOfThisProcess(), UnixNs()};
+// The rows of one shape and store, by growing context.
+class Contexts {
+ public:
+  std::optional<SmallerContext> Before(const BenchCell& cell) const {
+    const auto found = last_.find(KeyOf(cell));
+    if (found == last_.end() || found->second.ctx_tokens >= cell.ctx_tokens) return std::nullopt;
+    return found->second;
+  }
+  void Note(const Measurement& measurement) {
+    const auto worth = WorthOf(measurement);
+    if (!worth) return;
+    last_[KeyOf(measurement.cell)] = {measurement.cell.ctx_tokens, *worth};
+  }
+
+ private:
+  static std::string KeyOf(const BenchCell& cell) {
+    return cell.shape.name + " " + cell.store.spec.ToString();
+  }
+  std::map<std::string, SmallerContext> last_;
+};
+
+Result<BenchRow> RunCell(BenchCell cell, const std::unique_ptr<ModelKv>& model,
+                         Contexts& contexts) {
+  BenchRowContext context{CommandLineOfThisProcess(), UnixNs(), contexts.Before(cell)};
+  if (model) {
+    KVBED_ASSIGN_OR_RETURN(cell.real, model->At(cell.ctx_tokens));
+  }
   std::optional<Progress> bar;
   KVBED_ASSIGN_OR_RETURN(
       const Measurement measurement, MeasureCell(cell, [&](uint64_t done, uint64_t total) {
@@ -150,37 +309,66 @@ Result<BenchRow> RunCell(const BenchCell& cell) {
           bar.emplace(fmt::format("{} {}", cell.shape.name, cell.ctx_tokens), total, "steps");
         bar->Update(done);
       }));
+  contexts.Note(measurement);
   return MakeBenchRow(measurement, context);
+}
+
+struct BenchOutcome {
+  bool failed_check = false;
+  bool failed_io = false;
+  bool unpublishable = false;
+
+  int ExitCode(bool strict) const {
+    if (failed_check) return kExitFailedCheck;
+    if (failed_io) return kExitUnusable;
+    return strict && unpublishable ? kExitNoVerdict : kExitOk;
+  }
+};
+
+// Rows that are done are kept, whatever ends the run.
+Result<BenchOutcome> RunCells(const std::vector<BenchCell>& cells,
+                              const std::unique_ptr<ModelKv>& model, RowWriter& writer) {
+  BenchOutcome outcome;
+  Contexts contexts;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const auto row = RunCell(cells[i], model, contexts);
+    if (!row.ok()) {
+      KVBED_RETURN_IF_ERROR(writer.Finish());
+      return row.status().WithContext(fmt::format("{} tokens, {} ({} of {} rows are done)",
+                                                  cells[i].ctx_tokens,
+                                                  cells[i].store.spec.ToString(), i, cells.size()));
+    }
+    KVBED_RETURN_IF_ERROR(writer.Add(row->json));
+    outcome.failed_check |= row->failed_check;
+    outcome.failed_io |= row->failed_io;
+    outcome.unpublishable |= !row->publishable;
+  }
+  KVBED_RETURN_IF_ERROR(writer.Finish());
+  return outcome;
 }
 
 Result<int> Run(const BenchOptions& options) {
   KeptPlaces kept = options.shapes;
+  if (HasModel(options)) kept.push_back(options.model.model);
+  if (options.prompt.prompt_file) kept.push_back(*options.prompt.prompt_file);
   for (const std::string& spec : options.stores) kept.push_back(PathOfSpec(spec));
   if (options.out_file) {
     KVBED_RETURN_IF_ERROR(CheckOutputFile("--out", *options.out_file, OutputKind::kAny, kept));
     kept.push_back(*options.out_file);
   }
   KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kTaken, kept));
-  KVBED_ASSIGN_OR_RETURN(const std::vector<BenchCell> cells, Cells(options));
-  RowWriter writer(options);
-  bool failed_check = false, failed_io = false, unpublishable = false;
-  Status stopped;
-  for (const BenchCell& cell : cells) {
-    const auto row = RunCell(cell);
-    if (!row.ok()) {
-      stopped = row.status();
-      break;
-    }
-    KVBED_RETURN_IF_ERROR(writer.Add(row->json));
-    failed_check |= row->failed_check;
-    failed_io |= row->failed_io;
-    unpublishable |= !row->publishable;
+  KVBED_ASSIGN_OR_RETURN(BenchPlan plan, Plan(options));
+  if (options.dry_run) {
+    KVBED_RETURN_IF_ERROR(PrintDryRun(plan));
+    return kExitOk;
   }
-  KVBED_RETURN_IF_ERROR(writer.Finish());
-  KVBED_RETURN_IF_ERROR(stopped);
-  if (failed_check) return kExitFailedCheck;
-  if (failed_io) return kExitUnusable;
-  return options.strict && unpublishable ? kExitNoVerdict : kExitOk;
+  std::unique_ptr<ModelKv> model;
+  if (plan.model) {
+    KVBED_ASSIGN_OR_RETURN(model, ModelKv::Load(std::move(*plan.model), options));
+  }
+  RowWriter writer(options);
+  KVBED_ASSIGN_OR_RETURN(const BenchOutcome outcome, RunCells(plan.cells, model, writer));
+  return outcome.ExitCode(options.strict);
 }
 
 }  // namespace
@@ -190,19 +378,44 @@ void AddBenchCommand(CommandLine& line) {
   OptionSet set = line.AddCommand(
       "bench", "measure offload and restore throughput per context size, beside fio");
   set.Group("What");
-  set.Texts("--shape", "NAME|config.json",
-            fmt::format("KV shape: {}, or a model's config.json; several are run one by one",
-                        fmt::join(BenchShapeNames(), ", ")),
-            options.shapes);
-  set.Hide(set.Text("-m,--model", "MODEL", "", options.model));
+  set.Texts(
+      "--shape", "NAME|config.json",
+      "KV shape: a known model's, as in llama3-8b (kvbed plan --help lists them), or that of a "
+      "config.json; several are run one by one",
+      options.shapes);
+  set.Text("-m,--model", "MODEL",
+           "GGUF file, Hugging Face directory, or toy:8m, toy:62m: real K and V",
+           options.model.model);
   set.Parsed("-c,--ctx", "LIST", "context sizes in tokens: 46k, or 1k,4k, or 1k-128k*2 [8k]",
              options.ctx, ParseTokenCounts);
-  set.Parsed("--dtype", "bf16|fp32", "dtype of KV [bf16]", options.dtype, ParseDType);
+  set.Parsed("--dtype,--kv-dtype", "bf16|fp32|fp8|int8", "dtype of KV [bf16]", options.model.dtype,
+             ParseStoredDType);
   set.Number("--block-tokens", "tokens of one KV block [16]", options.block_tokens, 1, 1 << 16);
+  set.Text("-f,--prompt-file", "FILE", "the model's text [a seeded one of kvbed's own]",
+           options.prompt.prompt_file);
+  set.Number("--threads", "the model's threads [as many as this process may run on]",
+             options.model.threads, 1, 1024);
+  set.Parsed("--prefill-tok-per-s", "N[,SOURCE]",
+             "compare restores with this prefill rate, marked as given", options.prefill,
+             ParsePrefillRate);
+  set.Group("Load");
+  set.Number("--sequences", "sequences moved at once, each over its own queues [1]",
+             options.sequences, 1, 256);
+  set.Number("--numjobs", "queues of each sequence, each with a thread that verifies [1]",
+             options.numjobs, 1, 256);
+  set.Number("--tp", "ranks of tensor parallelism: records with a rank's KV heads each [1]",
+             options.tp, 1, 1024);
+  set.Parsed("--pool-bytes", "SIZE",
+             "memory for records, as in 2GiB; a longer context goes through it in rounds [what the "
+             "context needs]",
+             options.pool_bytes,
+             [](const std::string& text) { return ParseByteSize(text, "--pool-bytes"); });
   set.Group("How");
   set.Number("-r,--repetitions", "timed repetitions after a warm-up [5]", options.repetitions, 1,
              10000);
   set.Number("--seed", "seed of the KV data [1]", options.seed, 0, UINT64_MAX);
+  set.Flag("--dry-run", options.dry_run,
+           "say what would be moved and how much disk it needs, and stop");
   set.Flag("--no-fio", options.no_fio, "leave fio out");
   set.Flag("--keep", options.keep, "leave the snapshot and fio's files in the store's folder");
   set.Flag("--strict", options.strict, "exit with 3 when a row can't be published");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "tools/bench/real_kv.h"
 #include "tools/bench/statistics.h"
 #include "tools/environment.h"
 #include "tools/rates.h"
@@ -85,11 +86,15 @@ Json CellJson(const Measurement& m) {
   out["record_bytes"] = cell.geometry.record_bytes();
   out["blocks"] = cell.blocks();
   out["iodepth"] = cell.store.settings.iodepth;
-  out["numjobs"] = 1;
-  out["sequences"] = 1;
+  out["numjobs"] = cell.numjobs;
+  out["sequences"] = cell.sequences;
   out["ranks"] = 1;
+  out["tp"] = cell.tp;
+  out["kv_replicas"] = cell.kv_replicas;
+  out["rounds"] = m.rounds;
+  out["pool_bytes"] = m.pool_bytes;
   out["direct"] = m.store.direct;
-  out["kv"] = "synthetic";
+  out["kv"] = cell.from_model ? "real" : "synthetic";
   out["durability"] = Durable(m) ? "D1" : "D0";
   out["file_state"] = m.overwrite || m.store.fs_type.empty() ? "overwrite" : "first_write";
   SetNull(out, "profile", kNotMeasured);
@@ -129,9 +134,12 @@ Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
   SetTextOrReason(out, "redundancy", bytes.redundancy, "none in sight");
   SetTextOrReason(out, "memory", bytes.memory, "not in memory as far as one can see");
   // A store that goes on writing after the clock stopped knows better than the device does then.
-  SetOrReason(out, "write_amplification",
-              m.store.write_amplification ? m.store.write_amplification : verdict.write_ratio,
-              no_ratio);
+  const bool written_later = !m.store.direct && !Durable(m);
+  const std::optional<double> by_device = written_later ? std::nullopt : verdict.write_ratio;
+  SetOrReason(
+      out, "write_amplification",
+      m.store.write_amplification ? m.store.write_amplification : by_device,
+      written_later ? "the kernel writes what isn't synced after the clock stopped" : no_ratio);
   out["dup4k_pct"] = m.duplicate_pages_percent;
   SetNull(out, "zstd_ratio", "kvbed is built without zstd");
   out["other_io"] = verdict.other_io;
@@ -182,9 +190,12 @@ Json RestoreRowJson(const Measurement& m, const Samples& samples) {
   const RestoreSample& median = m.restore[samples.median];
   Json out;
   SetSamples(out, m, samples);
+  out["read_ns"] = median.read_ns;
   out["verify_ns"] = median.verify_ns;
   out["overlap_ns"] = median.overlap_ns;
-  SetNull(out, "prefill_tokens_after_restore", "synthetic KV: no model runs");
+  SetOrReason(out, "prefill_tokens_after_restore",
+              m.ttft ? std::optional(m.ttft->prefill_tokens_after_restore) : std::nullopt,
+              m.ttft_reason);
   out["first_done_ns"] = median.first_done_ns;
   out["last_done_ns"] = median.last_done_ns;
   out["lat_ns"] = LatencyJson(m.restore_latencies_ns);
@@ -317,6 +328,47 @@ std::vector<std::string> Remarks(const Measurement& m, const Samples& offload,
   return remarks;
 }
 
+Json ModelOf(const BenchCell& cell) {
+  if (cell.real == nullptr) {
+    return ModelJson({.name = cell.shape.name,
+                      .config = cell.shape.config,
+                      .digests = std::nullopt,
+                      .geometry = cell.geometry,
+                      .kernels = std::nullopt,
+                      .weight_bytes = std::nullopt,
+                      .absent_reason = "synthetic KV of a shape: no model"});
+  }
+  const LoadedModel& model = cell.real->model();
+  return ModelJson({.name = model.files.name,
+                    .config = model.files.config,
+                    .digests = model.digests,
+                    .geometry = cell.geometry,
+                    .kernels = model.engine.environment().kernel_set,
+                    .weight_bytes = model.engine.weight_bytes(),
+                    .absent_reason = ""});
+}
+
+// What a resumed sequence must be: whole, with nothing computed again, its time accounted for.
+std::vector<std::string> TtftFailures(const Measurement& m) {
+  std::vector<std::string> failures;
+  if (!m.ttft) return failures;
+  if (m.ttft->prefill_tokens_after_restore != 0) {
+    failures.push_back(fmt::format("{} tokens were prefilled after a restore",
+                                   m.ttft->prefill_tokens_after_restore));
+  }
+  if (!m.ttft->same_logits) {
+    failures.push_back(
+        "the first token's logits differ between a restored cache and one in memory");
+  }
+  for (const TtftRestore& one : m.ttft->restore) {
+    const std::string wrong = PartsThatDontSum(one);
+    if (wrong.empty()) continue;
+    failures.push_back(wrong);
+    break;
+  }
+  return failures;
+}
+
 }  // namespace
 
 BenchRow MakeBenchRow(const Measurement& m, const BenchRowContext& context) {
@@ -328,13 +380,7 @@ BenchRow MakeBenchRow(const Measurement& m, const BenchRowContext& context) {
   query.huge_page_bytes = m.huge_page_bytes;
   query.seed = m.cell.seed;
   json["env"] = EnvironmentJson(ReadEnvironment(query));
-  json["model"] = ModelJson({.name = m.cell.shape.name,
-                             .config = m.cell.shape.config,
-                             .digests = std::nullopt,
-                             .geometry = m.cell.geometry,
-                             .kernels = std::nullopt,
-                             .weight_bytes = std::nullopt,
-                             .absent_reason = "synthetic KV of a shape: no model"});
+  json["model"] = ModelOf(m.cell);
   json["cell"] = CellJson(m);
   json["store"] = StoreJson(m.store, m.huge_page_bytes);
 
@@ -354,7 +400,8 @@ BenchRow MakeBenchRow(const Measurement& m, const BenchRowContext& context) {
   } else {
     json["restore"] = RestoreRowJson(m, restore);
   }
-  for (const char* name : {"ttft", "break_even"}) SetNull(json, name, kNotMeasured);
+  json["ttft"] = TtftJson(m);
+  json["break_even"] = BreakEvenJson(m, context.smaller);
   json["ceiling"] = CeilingJson(m, offload, restore);
   json["steady"] = {{"state", "not_assessed"}};
   SetNull(json["steady"], "rounds", kNotMeasured);
@@ -373,6 +420,10 @@ BenchRow MakeBenchRow(const Measurement& m, const BenchRowContext& context) {
                                  m.findings.front().message));
   }
   for (const std::string& failure : bytes.failures) AddFailure(json, failure);
+  for (const std::string& failure : TtftFailures(m)) {
+    AddFailure(json, failure);
+    row.failed_check = true;
+  }
   std::vector<std::string> remarks = Remarks(m, offload, restore, tool_bound);
   remarks.insert(remarks.end(), bytes.remarks.begin(), bytes.remarks.end());
   for (const std::string& remark : remarks) AddReason(json, remark);

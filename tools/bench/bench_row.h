@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tools/bench/measurement.h"
+#include "tools/bench/ttft_json.h"
 #include "tools/result_json.h"
 
 namespace kvbed {
@@ -22,6 +24,7 @@ struct BenchRow {
 struct BenchRowContext {
   std::vector<std::string> argv;
   uint64_t started_unix_ns = 0;
+  std::optional<SmallerContext> smaller;  // the row before of the same shape and store
 };
 
 BenchRow MakeBenchRow(const Measurement& measurement, const BenchRowContext& context);

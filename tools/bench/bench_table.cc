@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "tools/csv_field.h"
+
 namespace kvbed {
 namespace {
 
@@ -14,7 +16,7 @@ struct Column {
   const char* title;  // Markdown
   const char* name;   // CSV
   const char* path;   // in the row
-  int digits;         // after the point; -1: as it is
+  int digits;         // after the point; -1: as it is; -2: ns, which Markdown shows as seconds
 };
 
 constexpr Column kColumns[] = {
@@ -32,9 +34,15 @@ constexpr Column kColumns[] = {
     {"of fio", "read_efficiency", "/ceiling/read_efficiency", 3},
     {"of raw", "raw_read_efficiency", "/ceiling/raw_read_efficiency", 3},
     {"CPU s/GB", "restore_cpu_s_per_gb", "/restore/cpu_s_per_gb", 3},
+    {"TTFT restore s", "ttft_restore_ns", "/ttft/restore/total_ns", -2},
+    {"recompute s", "ttft_recompute_ns", "/ttft/recompute/total_ns", -2},
+    {"in memory s", "ttft_in_memory_ns", "/ttft/in_memory/total_ns", -2},
+    {"break-even GB/s", "break_even_gb_per_s", "/break_even/bandwidth_gb_per_s", 3},
+    {"written/stored", "write_amplification", "/bytes/write_amplification", 3},
     {"filesystem", "fs_type", "/store/fs_type", -1},
     {"proof", "proof", "/bytes/proof", -1},
     {"device bytes", "device_ratio", "/bytes/device_ratio", 3},
+    {"store is", "design", "/store/design", -1},
     {"verify", "verify", "/verify/status", -1},
     {"status", "status", "/status", -1},
     {"publishable", "publishable", "/publishable", -1},
@@ -49,16 +57,11 @@ std::string Text(const Json& row, const char* path, int digits, const char* abse
   const Json* value = Find(row, path);
   if (value == nullptr) return absent;
   if (value->is_string()) return value->get<std::string>();
-  if (digits >= 0 && value->is_number())
+  if (digits == -2) return fmt::format("{:.3f}", value->get<double>() / 1e9);
+  if (digits >= 0 && value->is_number()) {
     return fmt::format("{:.{}f}", value->get<double>(), digits);
+  }
   return value->dump();
-}
-
-std::string CsvField(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 // "2.31 GB/s (1.08 x fio, 0.96 x raw), 0.09 CPU s/GB, spread 3 %"
@@ -95,6 +98,25 @@ std::string StorageText(const Json& row) {
                      redundancy.empty() ? "" : " (" + redundancy + ")");
 }
 
+std::string Seconds(const Json& row, const char* path) {
+  return Find(row, path) != nullptr ? Text(row, path, -2, "") + " s" : "not measured";
+}
+
+// What a restore is worth; nothing where there is nothing to compare it with.
+std::string WorthText(const Json& row) {
+  if (Find(row, "/break_even/seconds_saved") == nullptr) return "";
+  return fmt::format(
+      "  first token:   restored {}, copied in memory {}, in memory {}, recomputed {} ({})\n"
+      "  break-even:    {} GB/s; a restore saves {} s\n",
+      Find(row, "/ttft/restore") != nullptr
+          ? Seconds(row, "/ttft/restore/total_ns")
+          : Seconds(row, "/restore/median_ns") + " without a decode call",
+      Seconds(row, "/ttft/ram_copy/total_ns"), Seconds(row, "/ttft/in_memory/total_ns"),
+      Seconds(row, "/ttft/recompute/total_ns"), Text(row, "/ttft/recompute/device", -1, "?"),
+      Text(row, "/break_even/bandwidth_gb_per_s", 3, "?"),
+      Text(row, "/break_even/seconds_saved", 3, "?"));
+}
+
 }  // namespace
 
 std::string BenchRowText(const Json& row) {
@@ -105,6 +127,8 @@ std::string BenchRowText(const Json& row) {
                   text("/cell/ctx_tokens"), text("/cell/store"), text("/cell/blocks"),
                   text("/cell/record_bytes"), stored ? stored->get<double>() / 1e9 : 0);
   out += fmt::format("  storage:       {}\n", StorageText(row));
+  out += fmt::format("  the store:     {}; {} bytes written for each stored\n",
+                     text("/store/design"), text("/bytes/write_amplification", 3));
   out += fmt::format("  offload to {}: {}\n", text("/cell/durability"),
                      DirectionText(row, "offload", "write"));
   out +=
@@ -112,6 +136,7 @@ std::string BenchRowText(const Json& row) {
                   text("/offload_first_write/efficiency", 2));
   out += fmt::format("  restore:       {}, verified: {}\n", DirectionText(row, "restore", "read"),
                      text("/verify/status"));
+  out += WorthText(row);
   out +=
       fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; null {} and {}\n",
                   text("/ceiling/write_gb_per_s", 2), text("/ceiling/read_gb_per_s", 2),
@@ -128,11 +153,21 @@ std::string BenchRowText(const Json& row) {
   return out;
 }
 
+std::string BenchEnvironmentLine(const Json& row) {
+  const auto text = [&](const char* path) { return Text(row, path, -1, "unknown"); };
+  const Json* memory = Find(row, "/env/memory_bytes");
+  return fmt::format("kvbed {}: {}, {} CPUs, {:.0f} GiB, {}, {} on {}{}\n", text("/kvbed_version"),
+                     text("/env/cpu"), text("/env/cpus_usable"),
+                     memory ? memory->get<double>() / (1 << 30) : 0, text("/env/kernel"),
+                     text("/env/fs_type"), text("/env/block_devices/0/name"),
+                     Find(row, "/cell/label") ? ", label " + text("/cell/label") : "");
+}
+
 std::string BenchMarkdownHead() {
   std::string titles = "|", line = "|";
   for (const Column& column : kColumns) {
     titles += fmt::format(" {} |", column.title);
-    line += column.digits >= 0 ? "---:|" : "---|";
+    line += column.digits != -1 ? "---:|" : "---|";
   }
   return titles + "\n" + line + "\n";
 }

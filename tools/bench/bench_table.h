@@ -10,6 +10,9 @@ namespace kvbed {
 
 std::string BenchRowText(const Json& row);
 
+// "kvbed 0.1.0, <CPU>, 2 cores, Linux ..., ext4 on vda, ...", from a row.
+std::string BenchEnvironmentLine(const Json& row);
+
 std::string BenchMarkdownHead();
 std::string BenchMarkdownLine(const Json& row);
 std::string BenchCsvHead();

@@ -12,9 +12,12 @@
 #include "offload/status.h"
 #include "tools/bench/bench_shape.h"
 #include "tools/bench/byte_proof.h"
+#include "tools/given_value.h"
 #include "tools/store_access.h"
 
 namespace kvbed {
+
+class RealKv;
 
 // What is measured: one row of the result.
 struct BenchCell {
@@ -24,13 +27,24 @@ struct BenchCell {
   NamedStore store;
   uint32_t repetitions = 5;
   uint64_t seed = 1;
+  uint32_t sequences = 1;               // moved at once
+  uint32_t numjobs = 1;                 // queues of each
+  uint32_t tp = 1;                      // ranks; the geometry is that of one rank
+  uint32_t kv_replicas = 1;             // ranks that hold the same KV heads
+  std::optional<uint64_t> pool_bytes;   // nullopt: as much as the context needs
+  bool from_model = false;              // K and V of a model, else synthetic
+  RealKv* real = nullptr;               // the model's, once the cell is measured
+  std::optional<SourcedValue> prefill;  // in the place of a recomputation that was measured
   bool fio = true;
   bool keep = false;
   std::optional<std::string> label;
 
-  uint64_t blocks() const { return geometry.BlocksFor(ctx_tokens); }
+  // What is moved at once: each rank of each sequence has records of its own.
+  uint32_t streams() const { return sequences * tp; }
+  // Of all of them.
+  uint64_t blocks() const { return streams() * geometry.BlocksFor(ctx_tokens); }
   uint64_t stored_bytes() const { return blocks() * geometry.record_bytes(); }
-  uint64_t kv_bytes() const { return ctx_tokens * geometry.kv_bytes_per_token(); }
+  uint64_t kv_bytes() const { return streams() * ctx_tokens * geometry.kv_bytes_per_token(); }
 };
 
 struct OffloadSample {
@@ -39,17 +53,29 @@ struct OffloadSample {
   uint64_t d2_ns = 0;
   uint64_t cpu_ns = 0;
   uint64_t hash_ns = 0;
+  // Of the records of one sequence, or of several sequences as wholes.
   uint64_t first_done_ns = 0;
   uint64_t last_done_ns = 0;
+  bool several_sequences = false;
+
+  // Until the data were durable; with sync=none, until all were written.
+  uint64_t durable_ns() const { return d1_ns != 0 ? d1_ns : d0_ns; }
+  // What follows this one.
+  void AddRound(const OffloadSample& next);
 };
 
 struct RestoreSample {
   uint64_t wall_ns = 0;
+  uint64_t read_ns = 0;
   uint64_t verify_ns = 0;
   uint64_t overlap_ns = 0;
   uint64_t cpu_ns = 0;
+  // Of the records of one sequence, or of several sequences as wholes.
   uint64_t first_done_ns = 0;
   uint64_t last_done_ns = 0;
+  bool several_sequences = false;
+
+  void AddRound(const RestoreSample& next);
 };
 
 // Samples in GB/s, one for each repetition, and why there are none.
@@ -59,8 +85,36 @@ struct CeilingSamples {
   std::string reason;
 };
 
+// From a name to the first token: total_ns = lookup_ns + read_ns + verify_ns + first_decode_ns -
+// overlap_ns within 2 %.
+struct TtftRestore {
+  uint64_t lookup_ns = 0;
+  uint64_t read_ns = 0;
+  uint64_t verify_ns = 0;
+  uint64_t overlap_ns = 0;
+  uint64_t first_decode_ns = 0;
+  uint64_t total_ns = 0;
+};
+
+// What a recomputing engine does until its first new token.
+struct Recomputed {
+  uint64_t prefill_ns = 0;
+  uint64_t first_decode_ns = 0;
+};
+
+struct TtftSamples {
+  std::vector<TtftRestore> restore;
+  std::vector<Recomputed> recompute;
+  std::vector<uint64_t> in_memory_ns;
+  std::vector<uint64_t> ram_copy_ns;
+  uint64_t prefill_tokens_after_restore = 0;
+  bool same_logits = true;  // every way's first token has the same logits, bit for bit
+};
+
 struct Measurement {
   BenchCell cell;
+  uint64_t rounds = 1;  // through the pool
+  uint64_t pool_bytes = 0;
   StoreInfo store;
   uint64_t huge_page_bytes = 0;  // of the pool
   bool overwrite = false;        // each timed offload went into slots written before
@@ -86,6 +140,9 @@ struct Measurement {
   std::optional<double> null_write_gb_per_s;
   std::optional<double> null_read_gb_per_s;
   std::string null_reason;
+
+  std::optional<TtftSamples> ttft;
+  std::string ttft_reason;
 
   ByteEvidence bytes;
   double duplicate_pages_percent = 0;

@@ -10,6 +10,7 @@ namespace {
 
 Status TransferAll(IoQueue& queue, const RawTransfer& transfer, const File& file,
                    MutableBytes memory) {
+  const uint64_t held = memory.size() / transfer.block_bytes;
   std::vector<IoRequest> requests(std::min<uint64_t>(transfer.iodepth, transfer.blocks));
   std::vector<IoRequest*> ready, done;
   for (IoRequest& request : requests) ready.push_back(&request);
@@ -20,7 +21,7 @@ Status TransferAll(IoQueue& queue, const RawTransfer& transfer, const File& file
           .op = transfer.write ? IoOp::kWrite : IoOp::kRead,
           .file = &file,
           .offset = next * transfer.block_bytes,
-          .buffer = memory.subspan(next * transfer.block_bytes, transfer.block_bytes),
+          .buffer = memory.subspan(next % held * transfer.block_bytes, transfer.block_bytes),
       };
     }
     queue.Submit(std::span(ready).first(taken));
@@ -47,7 +48,8 @@ Status Sync(IoQueue& queue, const File& file) {
 }  // namespace
 
 Result<uint64_t> RunRawTransfer(Io& io, const RawTransfer& transfer, MutableBytes memory) {
-  KVBED_CHECK(memory.size() >= transfer.block_bytes * transfer.blocks);
+  KVBED_CHECK(memory.size() >=
+              transfer.block_bytes * std::min<uint64_t>(transfer.iodepth, transfer.blocks));
   KVBED_ASSIGN_OR_RETURN(const File file, io.Open(transfer.file, {.write = transfer.write,
                                                                   .create = transfer.write,
                                                                   .direct = transfer.direct}));

@@ -20,9 +20,9 @@ struct RawTransfer {
   uint32_t iodepth = 16;
 };
 
-// Block i of the file to or from block i of `memory`, which holds them all and is registered where
-// that is possible. Wall time in ns from the first submission to the last completion; a write's
-// fdatasync included.
+// Blocks of the file to or from those of `memory`, over and over when it holds fewer (at least
+// iodepth), which is registered where that is possible. Wall time in ns from the first submission
+// to the last completion; a write's fdatasync included.
 Result<uint64_t> RunRawTransfer(Io& io, const RawTransfer& transfer, MutableBytes memory);
 
 }  // namespace kvbed

@@ -8,17 +8,18 @@
 #include "offload/kv_geometry.h"
 #include "offload/sequence.h"
 #include "offload/status.h"
+#include "tools/bench/kv_source.h"
 
 namespace kvbed {
 
-class SyntheticKv {
+class SyntheticKv final : public KvSource {
  public:
   static Result<SyntheticKv> Create(const KvGeometry& geometry, uint64_t seed);
 
   // Fills the payload of each of the sequence's blocks: a random base, with a word stamped into
   // each 4 KiB page that is unique to seed, round, block and page. Rows that hold no token are
   // zero.
-  void Fill(Sequence& sequence, uint64_t round) const;
+  void Fill(Sequence& sequence, uint64_t round) const override;
 
  private:
   SyntheticKv(const KvGeometry& geometry, uint64_t seed, AlignedBuffer base)
@@ -28,8 +29,5 @@ class SyntheticKv {
   uint64_t seed_;
   AlignedBuffer base_;
 };
-
-// Share of the 4 KiB pages of the sequence's payloads that equal an earlier one, in percent.
-double DuplicatePagePercent(Sequence& sequence);
 
 }  // namespace kvbed

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -57,7 +58,7 @@ Result<std::unique_ptr<Workplace>> Workplace::Open(const NamedStore& named, uint
 Workplace::~Workplace() {
   std::error_code ignored;
   if (!folder_.empty() && !keep_) fs::remove_all(folder_, ignored);
-  if (store_ != nullptr && !keep_ && !made_store_) RemoveSnapshot().IgnoreError();
+  if (store_ != nullptr && !keep_ && !made_store_) RemoveSnapshots().IgnoreError();
   store_.reset();
   if (keep_ || !made_store_) return;
   for (fs::directory_iterator it(named_.spec.path, ignored), end; !ignored && it != end;
@@ -71,7 +72,7 @@ Workplace::~Workplace() {
 Status Workplace::SweepLeftovers() {
   KVBED_ASSIGN_OR_RETURN(const auto manifests, store_->ListManifests());
   for (const ManifestSummary& manifest : manifests) {
-    if (manifest.name == kUnfinished) {
+    if (manifest.name.starts_with(kUnfinished)) {
       KVBED_RETURN_IF_ERROR(store_->RemoveManifest(manifest.name));
     }
   }
@@ -86,9 +87,17 @@ Status Workplace::SweepLeftovers() {
   return Status::Ok();
 }
 
-Status Workplace::RemoveSnapshot() {
-  const Status status = store_->RemoveManifest(snapshot_);
-  return status.code() == StatusCode::kNotFound ? Status::Ok() : status;
+std::string Workplace::SnapshotName(uint64_t number) {
+  snapshots_ = std::max(snapshots_, number + 1);
+  return number == 0 ? snapshot_ : fmt::format("{}-{}", snapshot_, number);
+}
+
+Status Workplace::RemoveSnapshots() {
+  for (uint64_t number = 0; number < snapshots_; ++number) {
+    const Status status = store_->RemoveManifest(SnapshotName(number));
+    if (!status.ok() && status.code() != StatusCode::kNotFound) return status;
+  }
+  return Status::Ok();
 }
 
 }  // namespace kvbed

@@ -18,16 +18,16 @@ class Workplace {
   // removed. With `keep`, nothing is removed at the end.
   static Result<std::unique_ptr<Workplace>> Open(const NamedStore& named, uint64_t record_bytes,
                                                  bool keep);
-  // Removes the snapshot and the folder, and the store too when it was made here.
+  // Removes the snapshots and the folder, and the store too when it was made here.
   ~Workplace();
   Workplace(const Workplace&) = delete;
   Workplace& operator=(const Workplace&) = delete;
 
   BlockStore& store() { return *store_; }
-  // A name for the benchmark's one snapshot.
-  const std::string& snapshot() const { return snapshot_; }
-  // Frees the slots of the snapshot, if there is one.
-  Status RemoveSnapshot();
+  // The name of the benchmark's snapshot with that number, from 0 on.
+  std::string SnapshotName(uint64_t number);
+  // Frees the slots of all its snapshots that there are.
+  Status RemoveSnapshots();
 
   // For files on the store's own filesystem; empty for a store without files.
   const std::string& folder() const { return folder_; }
@@ -41,7 +41,8 @@ class Workplace {
   bool made_store_ = false;            // there was nothing before
   bool made_folder_of_store_ = false;  // not even the folder
   std::unique_ptr<BlockStore> store_;
-  std::string snapshot_;
+  std::string snapshot_;    // what their names begin with
+  uint64_t snapshots_ = 0;  // that were named
   std::string folder_;
 };
 
