@@ -108,6 +108,7 @@ Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
   };
   set("proc", bytes.process, "/proc/self/io can't be read");
   set("device", bytes.device, bytes.source_reason);
+  set("past_cache", bytes.past_cache, "only NFS counts what went past its client's page cache");
   const std::string no_ratio =
       bytes.device ? "nothing was moved in this direction" : bytes.source_reason;
   SetOrReason(out, "device_read_ratio", verdict.read_ratio, no_ratio);
@@ -115,6 +116,9 @@ Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
   SetOrReason(out, "device_ratio", verdict.worse_ratio, no_ratio);
   out["proof"] = std::string(CounterSourceName(bytes.source));
   if (!bytes.source_reason.empty()) out["proof_reason"] = bytes.source_reason;
+  out["devices"] = bytes.devices;
+  SetTextOrReason(out, "redundancy", bytes.redundancy, "none in sight");
+  SetTextOrReason(out, "memory", bytes.memory, "not in memory as far as one can see");
   // A store that goes on writing after the clock stopped knows better than the device does then.
   const bool written_later = !m.store.direct && !Durable(m);
   const std::optional<double> by_device = written_later ? std::nullopt : verdict.write_ratio;
@@ -220,7 +224,9 @@ Json CeilingJson(const Measurement& m, const Samples& offload, const Samples& re
   set("read_gb_per_s", MedianOf(m.fio.read), why);
   set("write_efficiency", MedianOfRatios(offload.gb_per_s, m.fio.write), why);
   set("read_efficiency", MedianOfRatios(restore.gb_per_s, m.fio.read), why);
-  set("cpu_s_per_gb", MedianOf(m.fio_cpu_s_per_gb), why);
+  const auto fio_cpu = MedianOf(m.fio_cpu_s_per_gb);
+  set("cpu_s_per_gb", fio_cpu && *fio_cpu > 0 ? fio_cpu : std::nullopt,
+      fio_cpu ? "fio counts its processor time in whole milliseconds, and used less" : why);
   SetTextOrReason(out, "fio_job", m.fio_job, why);
   out["reason"] = TextOrNull(why);
   set("huge_write_gb_per_s", MedianOf(m.fio_huge.write), m.fio_huge.reason);
@@ -292,7 +298,7 @@ std::vector<std::string> Remarks(const Measurement& m, const Samples& offload,
     remarks.push_back("some records went into slots that were not written before");
   }
   if (tool_bound) {
-    remarks.push_back("tool-bound: a ceiling is above 0.8 of what kvbed does without a disk");
+    remarks.push_back("tool-bound: a ceiling is above 0.8 of what kvbed does over a null device");
   }
   return remarks;
 }

@@ -38,6 +38,8 @@ constexpr Column kColumns[] = {
     {"in memory s", "ttft_in_memory_ns", "/ttft/in_memory/total_ns", -2},
     {"break-even GB/s", "break_even_gb_per_s", "/break_even/bandwidth_gb_per_s", 3},
     {"written/stored", "write_amplification", "/bytes/write_amplification", 3},
+    {"filesystem", "fs_type", "/store/fs_type", -1},
+    {"proof", "proof", "/bytes/proof", -1},
     {"device bytes", "device_ratio", "/bytes/device_ratio", 3},
     {"store is", "design", "/store/design", -1},
     {"verify", "verify", "/verify/status", -1},
@@ -59,6 +61,24 @@ std::string DirectionText(const Json& row, const std::string& side, const std::s
                      number(at + "/gb_per_s", 2), number("/ceiling/" + verb + "_efficiency", 2),
                      number("/ceiling/raw_" + verb + "_efficiency", 2),
                      number(at + "/cpu_s_per_gb", 3), 100 * (cv ? cv->get<double>() : 0));
+}
+
+// "ext4 on sda, sdb (md raid1)", "tmpfs: memory, not a disk".
+std::string StorageText(const Json& row) {
+  const std::string fs_type = FieldText(row, "/store/fs_type", -1, "no filesystem");
+  if (const Json* memory = FindField(row, "/bytes/memory")) {
+    const auto name = memory->get<std::string>();
+    return fmt::format("{}: memory, not a disk", name == fs_type ? name : fs_type + " on " + name);
+  }
+  const Json* devices = FindField(row, "/bytes/devices");
+  if (devices == nullptr || devices->empty()) {
+    return fmt::format("{}, and no device in sight: {}", fs_type,
+                       FieldText(row, "/bytes/proof_reason", -1, "?"));
+  }
+  const std::string redundancy = FieldText(row, "/bytes/redundancy", -1, "");
+  return fmt::format("{} on {}{}", fs_type,
+                     fmt::join(devices->get<std::vector<std::string>>(), ", "),
+                     redundancy.empty() ? "" : " (" + redundancy + ")");
 }
 
 std::string Seconds(const Json& row, const char* path) {
@@ -92,6 +112,7 @@ std::string BenchRowText(const Json& row) {
       fmt::format("{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB\n", text("/model/name"),
                   text("/cell/ctx_tokens"), text("/cell/store"), text("/cell/blocks"),
                   text("/cell/record_bytes"), stored ? stored->get<double>() / 1e9 : 0);
+  out += fmt::format("  storage:       {}\n", StorageText(row));
   out += fmt::format("  the store:     {}; {} bytes written for each stored\n",
                      text("/store/design"), text("/bytes/write_amplification", 3));
   out += fmt::format("  offload to {}: {}\n", text("/cell/durability"),
@@ -103,7 +124,7 @@ std::string BenchRowText(const Json& row) {
                      text("/verify/status"));
   out += WorthText(row);
   out +=
-      fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; no disk {} and {}\n",
+      fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; null {} and {}\n",
                   text("/ceiling/write_gb_per_s", 2), text("/ceiling/read_gb_per_s", 2),
                   text("/ceiling/raw_write_gb_per_s", 2), text("/ceiling/raw_read_gb_per_s", 2),
                   text("/ceiling/null_write_gb_per_s", 2), text("/ceiling/null_read_gb_per_s", 2));

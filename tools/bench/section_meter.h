@@ -21,10 +21,9 @@ class SectionMeter {
   uint64_t Stop(ByteEvidence& evidence) const;
 
  private:
-  std::optional<ByteCounts> Device() const;
-
   const DeviceCounters& device_;
   std::optional<ByteCounts> device_before_;
+  std::optional<ByteCounts> past_cache_before_;
   ProcessUsage before_;
 };
 

@@ -25,11 +25,7 @@ class PointRun {
     point_.block_bytes = setup.transfer.block_bytes;
     point_.repetitions = setup.repetitions;
     point_.iodepth = setup.iodepth;
-    point_.bytes.process = ByteCounts{};
-    point_.bytes.source = setup.device->source();
-    point_.bytes.source_reason = setup.device->reason();
-    point_.bytes.redundancy = setup.device->redundancy();
-    if (point_.bytes.source != CounterSource::kUnavailable) point_.bytes.device = ByteCounts{};
+    point_.bytes = EvidenceBy(*setup.device);
     if (!setup.fio) point_.fio_reason = "not asked for (--fio)";
   }
 
@@ -68,8 +64,7 @@ Status PointRun::Measure(const std::function<void()>& progress) {
 Status PointRun::OnePass(RawChannel& channel, bool warm_up) {
   const PageStamps stamps(setup_.seed, setup_.first_round + round_++);
   if (!write()) PageStamps::Poison(setup_.memory);
-  ByteEvidence section;
-  section.process = section.device = ByteCounts{};
+  ByteEvidence section = EvidenceBy(*setup_.device);
   const SectionMeter meter(*setup_.device);
   auto pass = channel.Pass({.stamps = &stamps, .latencies_most = kLatenciesMost});
   const uint64_t cpu_ns = meter.Stop(section);
