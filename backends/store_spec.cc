@@ -188,6 +188,17 @@ Status ParseOptions(std::string_view text, StoreSpec& spec) {
   }
 }
 
+// What is asked for by name and can't be had is refused; a command's defaults give way.
+Status CheckFileSystem(const StoreSpec& spec) {
+  if (spec.fs != DbFileSystem::kPosix || spec.layout == RecordLayout::kIndex) return Status::Ok();
+  const bool direct = spec.direct == DirectMode::kRequired;
+  if (!direct && spec.ioengine != IoEngine::kIoUring) return Status::Ok();
+  return Status::InvalidArgument(
+      fmt::format("fs=posix is RocksDB's own file system, buffered and without io_uring: leave {} "
+                  "out",
+                  direct ? "direct=required" : "ioengine=io_uring"));
+}
+
 Result<StoreSpec> Parse(std::string_view text) {
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos ||
@@ -217,6 +228,7 @@ Result<StoreSpec> Parse(std::string_view text) {
         fmt::format("it names no folder; write {0}:PATH", StoreKindName(spec.kind)));
   }
   KVBED_RETURN_IF_ERROR(CheckSettings(spec.kind, EffectiveSettings(spec, {})));
+  KVBED_RETURN_IF_ERROR(CheckFileSystem(spec));
   return spec;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -300,6 +301,48 @@ TEST(Tidy, EveryHeaderAndSourceIsListed) {
   EXPECT_TRUE(FileIsListed("engine/a.cc", "engine", "add_library(x a.cc)\n"));
   EXPECT_FALSE(FileIsListed("engine/model/a.h", "engine", "HEADERS\n  a.h\n"));
   EXPECT_FALSE(FileIsListed("engine/a.h", "engine", "HEADERS\n  # a.h\n  aa.h\n"));
+}
+
+// The `Suite.Name`s of a page: quoted words with one point between two capitals.
+std::vector<std::string> TestsNamedIn(std::string_view text) {
+  std::vector<std::string> names;
+  for (size_t at = 0; (at = text.find('`', at)) != text.npos;) {
+    const size_t end = text.find('`', at + 1);
+    if (end == text.npos) break;
+    const std::string word(text.substr(at + 1, end - at - 1));
+    const size_t point = word.find('.');
+    const auto is_capital = [&](size_t i) { return i < word.size() && std::isupper(word[i]); };
+    if (is_capital(0) && point != word.npos && is_capital(point + 1)) names.push_back(word);
+    at = end + 1;
+  }
+  return names;
+}
+
+bool DefinesTest(std::string_view text, const std::string& name) {
+  std::string arguments = "(" + name + ")";
+  arguments.replace(arguments.find('.'), 1, ", ");
+  for (const char* macro : {"TEST", "TEST_F", "TEST_P"}) {
+    if (text.find(macro + arguments) != text.npos) return true;
+  }
+  return false;
+}
+
+TEST(Tidy, TestsThatThePagesNameExist) {
+  size_t named = 0;
+  for (const SourceFile& page : Tree()) {
+    if (!page.path.ends_with(".md")) continue;
+    for (const std::string& name : TestsNamedIn(page.text)) {
+      ++named;
+      EXPECT_TRUE(std::ranges::any_of(
+          Tree(), [&](const auto& file) { return DefinesTest(file.text, name); }))
+          << page.path << " names " << name;
+    }
+  }
+  EXPECT_GT(named, 0u);
+  EXPECT_EQ(TestsNamedIn("`A.B`, `a.cc`, `sync=none`, `Suite.Name` and `V1.0`"),
+            (std::vector<std::string>{"A.B", "Suite.Name"}));
+  EXPECT_TRUE(DefinesTest("TEST_P(A, B) {", "A.B"));
+  EXPECT_FALSE(DefinesTest("TEST_P(A, Bc) {", "A.B"));
 }
 
 // ---- text --------------------------------------------------------------------------------------

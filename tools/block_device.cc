@@ -28,46 +28,121 @@ std::vector<std::string> EntriesOf(const fs::path& folder) {
   return names;
 }
 
+void AddRedundancy(std::string_view what, WholeDisks& disks) {
+  if (disks.redundancy.find(what) != std::string::npos) return;
+  if (!disks.redundancy.empty()) disks.redundancy += ", ";
+  disks.redundancy += what;
+}
+
+// zram and brd compress or keep in memory what they are given, null_blk drops it.
+bool IsMemoryDevice(std::string_view name) {
+  for (std::string_view kind : {"zram", "ram", "nullb"}) {
+    if (name.starts_with(kind) && WholeNumber(name.substr(kind.size()))) return true;
+  }
+  return false;
+}
+
 Status Collect(const std::string& folder, const SystemRoots& roots, int depth, WholeDisks& disks);
+Status CollectPath(const std::string& path, const SystemRoots& roots, int depth, WholeDisks& disks);
+
+std::string FolderOfNumber(dev_t device, const SystemRoots& roots) {
+  return fmt::format("{}/dev/block/{}:{}", roots.sys, major(device), minor(device));
+}
+
+// The sysfs folder of a device that mountinfo names, e.g. "/dev/mapper/vg-kv". Its node may be
+// missing (in a container) or be a link (of LVM and dm-crypt).
+std::optional<std::string> FolderOfSource(const std::string& source, const SystemRoots& roots) {
+  if (!source.starts_with("/dev/")) return std::nullopt;
+  const fs::path node = roots.dev + source.substr(std::string_view("/dev").size());
+  struct stat status {};
+  if (::stat(node.c_str(), &status) == 0 && S_ISBLK(status.st_mode)) {
+    return FolderOfNumber(status.st_rdev, roots);
+  }
+  const fs::path all = roots.sys + "/class/block";
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(node, error);
+  const std::string name = (error ? node : real).filename();
+  if (!name.empty() && fs::exists(all / name)) return all / name;
+  for (const std::string& entry : EntriesOf(all)) {
+    const auto mapped = ReadSystemFile(all / entry / "dm/name");
+    if (mapped && Trimmed(*mapped) == name) return all / entry;
+  }
+  return std::nullopt;
+}
+
+// All members of the btrfs that has this device; false when sysfs shows none that has.
+Result<bool> CollectBtrfs(const std::string& folder, const SystemRoots& roots, int depth,
+                          WholeDisks& disks) {
+  std::error_code error;
+  const std::string name = fs::canonical(folder, error).filename();
+  const fs::path all = roots.sys + "/fs/btrfs";
+  for (const std::string& uuid : EntriesOf(all)) {
+    const auto members = EntriesOf(all / uuid / "devices");
+    if (std::ranges::find(members, name) == members.end()) continue;
+    for (const std::string& profile : EntriesOf(all / uuid / "allocation/data")) {
+      if (profile == "dup" || (profile.starts_with("raid") && profile != "raid0")) {
+        AddRedundancy("btrfs " + profile, disks);
+      }
+    }
+    for (const std::string& member : members) {
+      KVBED_RETURN_IF_ERROR(Collect(all / uuid / "devices" / member, roots, depth + 1, disks));
+    }
+    return true;
+  }
+  return false;
+}
+
+// A filesystem whose device number is no block device's: by the source of its mount.
+Status CollectMount(const std::string& path, const SystemRoots& roots, int depth,
+                    WholeDisks& disks) {
+  KVBED_ASSIGN_OR_RETURN(const Mount mount, FindMount(path, roots));
+  if (IsMemoryFilesystem(mount.fs_type)) {
+    return Status::NotFound(
+        fmt::format("{} lies on {}, which is memory and not a disk", path, mount.fs_type));
+  }
+  if (mount.fs_type == "overlay") {
+    KVBED_ASSIGN_OR_RETURN(const std::string upper, UpperFolder(mount, path));
+    return CollectPath(upper, roots, depth + 1, disks);
+  }
+  // bcachefs names its members as "/dev/sda:/dev/sdb".
+  const bool several = mount.fs_type == "bcachefs";
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = several ? mount.source.find(":/", begin) : std::string::npos;
+    const std::string source = mount.source.substr(begin, end - begin);
+    const auto folder = FolderOfSource(source, roots);
+    if (!folder) {
+      return Status::NotFound(fmt::format("{} lies on {} ({}), which is no block device in sight",
+                                          path, source, mount.fs_type));
+    }
+    if (mount.fs_type == "btrfs") {
+      KVBED_ASSIGN_OR_RETURN(const bool found, CollectBtrfs(*folder, roots, depth, disks));
+      if (found) continue;
+    }
+    KVBED_RETURN_IF_ERROR(Collect(*folder, roots, depth + 1, disks));
+  }
+  return Status::Ok();
+}
 
 Status CollectPath(const std::string& path, const SystemRoots& roots, int depth,
                    WholeDisks& disks) {
+  if (depth > kDepthMax) return Status::NotFound(fmt::format("{} lies too deep", path));
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     return StatusFromErrno(errno, fmt::format("stat {}", path));
   }
-  const auto folder_of = [&](dev_t device) {
-    return fmt::format("{}/dev/block/{}:{}", roots.sys, major(device), minor(device));
-  };
-  if (S_ISBLK(status.st_mode)) return Collect(folder_of(status.st_rdev), roots, depth, disks);
-  if (fs::exists(folder_of(status.st_dev))) {
-    return Collect(folder_of(status.st_dev), roots, depth, disks);
+  if (S_ISBLK(status.st_mode)) {
+    return Collect(FolderOfNumber(status.st_rdev, roots), roots, depth, disks);
   }
-  KVBED_ASSIGN_OR_RETURN(const Mount mount, FindMount(path, roots));
-  if (mount.fs_type == "overlay") {
-    const auto upper = MountOption(mount.options, "upperdir");
-    if (upper && fs::exists(*upper)) return CollectPath(*upper, roots, depth + 1, disks);
-    return Status::NotFound(
-        fmt::format("{} lies on an overlay whose upper folder can't be seen from here", path));
-  }
-  if (!mount.source.starts_with("/dev/") || !fs::is_block_file(mount.source)) {
-    return Status::NotFound(fmt::format("{} lies on {} ({}), which is no block device", path,
-                                        mount.source, mount.fs_type));
-  }
-  if (mount.fs_type == "btrfs") {
-    const std::string name = fs::canonical(mount.source).filename();
-    const fs::path all = roots.sys + "/fs/btrfs";
-    for (const std::string& uuid : EntriesOf(all)) {
-      const auto members = EntriesOf(all / uuid / "devices");
-      if (std::ranges::find(members, name) == members.end()) continue;
-      if (members.size() > 1) disks.redundancy = "btrfs of several devices";
-      for (const std::string& member : members) {
-        KVBED_RETURN_IF_ERROR(Collect(all / uuid / "devices" / member, roots, depth, disks));
-      }
-      return Status::Ok();
-    }
-  }
-  return CollectPath(mount.source, roots, depth + 1, disks);
+  const std::string folder = FolderOfNumber(status.st_dev, roots);
+  if (fs::exists(folder)) return Collect(folder, roots, depth, disks);
+  return CollectMount(path, roots, depth, disks);
+}
+
+// A loop device's file lies on a filesystem of its own.
+Status CollectLoop(const fs::path& block, std::string_view file, const SystemRoots& roots,
+                   int depth, WholeDisks& disks) {
+  return CollectPath(std::string(file), roots, depth + 1, disks)
+      .WithContext(fmt::format("{} is a loop device over a file", block.filename().string()));
 }
 
 Status Collect(const std::string& folder, const SystemRoots& roots, int depth, WholeDisks& disks) {
@@ -78,17 +153,25 @@ Status Collect(const std::string& folder, const SystemRoots& roots, int depth, W
   }
   if (fs::exists(block / "partition")) block = block.parent_path();
   if (const auto file = ReadSystemFile(block / "loop/backing_file")) {
-    return CollectPath(std::string(Trimmed(*file)), roots, depth + 1, disks);
+    return CollectLoop(block, Trimmed(*file), roots, depth, disks);
   }
   if (const auto level = ReadSystemFile(block / "md/level")) {
     const std::string_view name = Trimmed(*level);
-    if (name != "raid0" && name != "linear") disks.redundancy = fmt::format("md {}", name);
+    if (name != "raid0" && name != "linear") AddRedundancy(fmt::format("md {}", name), disks);
+  }
+  // LVM's mirrors and RAIDs: sysfs doesn't say which level, the names of their legs that it is one.
+  const std::string mapped = ReadSystemFile(block / "dm/name").value_or("");
+  if (mapped.find("_rimage_") != std::string::npos ||
+      mapped.find("_mimage_") != std::string::npos) {
+    AddRedundancy("LVM RAID", disks);
   }
   const auto slaves = EntriesOf(block / "slaves");
   for (const std::string& slave : slaves) {
     KVBED_RETURN_IF_ERROR(Collect(block / "slaves" / slave, roots, depth + 1, disks));
   }
-  if (slaves.empty() && std::ranges::find(disks.folders, block.native()) == disks.folders.end()) {
+  if (!slaves.empty()) return Status::Ok();
+  if (IsMemoryDevice(block.filename().native())) disks.memory = block.filename();
+  if (std::ranges::find(disks.folders, block.native()) == disks.folders.end()) {
     disks.folders.push_back(block);
   }
   return Status::Ok();
@@ -162,6 +245,18 @@ Result<Mount> FindMount(const std::string& path, const SystemRoots& roots) {
   const Mount* mount = MountOf(mounts, real.native());
   if (mount == nullptr) return Status::NotFound(fmt::format("no mount holds {}", path));
   return *mount;
+}
+
+bool IsMemoryFilesystem(std::string_view fs_type) {
+  return fs_type == "tmpfs" || fs_type == "ramfs" || fs_type == "hugetlbfs" ||
+         fs_type == "devtmpfs";
+}
+
+Result<std::string> UpperFolder(const Mount& overlay, const std::string& path) {
+  const auto upper = MountOption(overlay.options, "upperdir");
+  if (upper && upper->starts_with('/') && fs::exists(*upper)) return *upper;
+  return Status::NotFound(
+      fmt::format("{} lies on an overlay whose upper folder can't be seen from here", path));
 }
 
 Result<WholeDisks> WholeDisksOf(const std::string& block_folder, const SystemRoots& roots) {

@@ -200,9 +200,13 @@ CommandLine::CommandLine(const std::string& name, const std::string& description
       "4 I/O error, resource, or unusable input. A signal (Ctrl-C, SIGTERM) ends a command as it "
       "ends\n"
       "any other, 130 or 143 to a shell, with the store consistent.\n"
-      "A store SPEC is KIND:PATH[?key=value&...][#SNAPSHOT], quoted for the shell; keys are "
-      "iodepth,\n"
-      "ioengine, direct, capacity, sync; ? # & % in the path are written %3F %23 %26 %25.");
+      "A store SPEC is KIND:PATH[?key=value&...][#SNAPSHOT], quoted for the shell; ? # & % in the "
+      "path\n"
+      "are written %3F %23 %26 %25. Keys of all: iodepth, ioengine, direct, capacity; of slab and "
+      "files:\n"
+      "sync=full|none, and of files commit (the same as full) and block; of rocksdb: "
+      "layout=blob|index,\n"
+      "wal=off|on, fs=kvbed|posix, crc=fast|stock. Only layout is kept by the store.");
 }
 
 CommandLine::~CommandLine() = default;

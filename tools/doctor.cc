@@ -80,10 +80,11 @@ Diagnosis DiagnoseDirect(const std::string& directory) {
             "use a directory on ext4, xfs or another filesystem with O_DIRECT, or --direct off, "
             "which measures the page cache"};
   }
-  if (probe->filesystem == "tmpfs") {
-    return {"direct I/O", Health::kWarn,
-            "accepted, but tmpfs is memory: there is no disk to measure",
-            "use a directory on a disk"};
+  if (IsMemoryFilesystem(probe->filesystem)) {
+    return {
+        "direct I/O", Health::kWarn,
+        fmt::format("accepted, but {} is memory: there is no disk to measure", probe->filesystem),
+        "use a directory on a disk"};
   }
   return {"direct I/O", Health::kOk,
           fmt::format("works on {}, alignment {} bytes", probe->filesystem, probe->alignment_bytes),
@@ -145,16 +146,43 @@ Diagnosis DiagnoseSpace(const std::string& directory) {
   return {"free space", Health::kWarn, found, "a benchmark of 1 GiB wants about 4 GiB"};
 }
 
-Diagnosis DiagnoseDevice(const std::string& directory) {
+// "vda", "nvme0n1 Samsung SSD 990 PRO 2TB".
+std::string DiskNames(const Environment& environment) {
+  std::vector<std::string> names;
+  for (const DiskDescription& disk : environment.block_devices) {
+    names.push_back(disk.name + (disk.model.value ? " " + *disk.model.value : ""));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string_view WhatIsCounted(CounterSource source) {
+  switch (source) {
+    case CounterSource::kSectors: return "sectors of block device";
+    case CounterSource::kMountStats: return "mountstats, the bytes from and to the NFS server, of";
+    case CounterSource::kLustre: return "lustre, the bytes from and to the servers, of";
+    case CounterSource::kUnavailable: break;
+  }
+  return "unavailable:";
+}
+
+Diagnosis DiagnoseProof(const std::string& directory, const Environment& environment) {
   const DeviceCounters counters = DeviceCounters::For(directory, {});
   if (counters.source() == CounterSource::kUnavailable) {
-    return {"device counters", Health::kWarn, counters.reason(),
-            "`bench` can't prove that the device moved the bytes"};
+    return {"device proof", Health::kWarn, "unavailable: " + counters.reason(),
+            "`bench` can't prove that a device moved the bytes: its rows aren't publishable"};
   }
-  return {"device counters", Health::kOk,
-          fmt::format("{} of {}", CounterSourceName(counters.source()),
-                      fmt::join(counters.devices(), ", ")),
-          ""};
+  std::string found = fmt::format("{} {}", WhatIsCounted(counters.source()),
+                                  counters.source() == CounterSource::kSectors
+                                      ? DiskNames(environment)
+                                      : fmt::format("{}", fmt::join(counters.devices(), ", ")));
+  if (!counters.redundancy().empty()) found += fmt::format(" ({})", counters.redundancy());
+  if (!counters.memory().empty()) {
+    return {"device proof", Health::kWarn,
+            fmt::format("{}; {} is memory and not a disk", found, counters.memory()),
+            "use a directory on a disk"};
+  }
+  if (counters.weakness().empty()) return {"device proof", Health::kOk, found, ""};
+  return {"device proof", Health::kWarn, found, counters.weakness()};
 }
 
 // The BLAS that the process has loaded, where torch leaves the choice to the system's alternatives.
@@ -219,7 +247,7 @@ Result<int> Run(const DoctorOptions& options) {
        ""},
       DiagnoseIoUring(),
       DiagnoseDirect(options.directory),
-      DiagnoseDevice(options.directory),
+      DiagnoseProof(options.directory, environment),
       DiagnoseSpace(options.directory),
       DiagnoseMemlock(),
       DiagnoseHugePages(environment),

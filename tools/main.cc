@@ -28,6 +28,7 @@ int Main(int argc, char** argv) {
   kvbed::AddTokenizeCommand(line);
   kvbed::AddStoreCommands(line);
   kvbed::AddBenchCommand(line);
+  kvbed::AddSweepCommand(line);
   kvbed::AddReportCommand(line);
   kvbed::AddPlanCommand(line);
   kvbed::AddDoctorCommand(line);

@@ -121,11 +121,14 @@ void WriteSnapshot(Page& page, const SnapshotReport& snapshot, const RunReport& 
             snapshot.kept ? snapshot.name : "temporary", Count(snapshot.tokens, "token", "tokens"),
             snapshot.at_decode_call, Count(offload.blocks, "record", "records"),
             Thousands(report.model.geometry.record_bytes()), offload.blocks_written);
-  page.Line("", "written (D0) {}; durable (D1) {} = {}; published (D2) {}", Duration(offload.d0_ns),
-            offload.d1_ns == 0 ? "not waited for" : Duration(offload.d1_ns),
-            Rate(offload.written_bytes, offload.d1_ns == 0 ? offload.d0_ns : offload.d1_ns),
+  const bool durable = offload.d1_ns != 0;
+  page.Line("", "written (D0) {}{}; {}; published (D2) {}", Duration(offload.d0_ns),
+            durable ? "" : " = " + Rate(offload.written_bytes, offload.d0_ns),
+            durable ? fmt::format("durable (D1) {} = {}", Duration(offload.d1_ns),
+                                  Rate(offload.written_bytes, offload.d1_ns))
+                    : "not waited until durable (D1)",
             Duration(offload.d2_ns));
-  if (!snapshot.kept) return;
+  if (!snapshot.kept || report.store->kind == "memory") return;
   if (report.injected.empty()) {
     page.Line("", "kept: kvbed resume -m MODEL --store '{}'", snapshot.spec);
   } else {
@@ -137,6 +140,7 @@ void WriteStore(Page& page, const RunReport& report) {
   const StoreInfo& store = *report.store;
   const bool temporary = report.snapshot && !report.snapshot->kept;
   page.Line("Store", "{}{}", store.spec, temporary ? " (removed at the end)" : "");
+  if (!store.design.empty()) page.Line("", "{}", store.design);
   page.Line("", "{}", DescribeIo(store));
   if (!store.ioengine_reason.empty()) page.Line("", "not io_uring: {}", store.ioengine_reason);
   if (!store.direct_reason.empty()) page.Line("", "not direct: {}", store.direct_reason);

@@ -84,13 +84,14 @@ Status CheckRoom(const BlockStore& store, uint64_t records, uint64_t record_byte
   const StoreInfo info = store.info();
   const bool limited = info.kind != StoreKindName(StoreKind::kMemory) || info.capacity_bytes != 0;
   if (!limited || records <= info.free_bytes / record_bytes) return Status::Ok();
+  const bool reserve = info.spec.find("capacity=") == std::string::npos;
   return Status::OutOfSpace(fmt::format(
-      "{} of {} bytes are to be written, and {} has room for {} bytes (5 % of its filesystem, at "
-      "most 1 GiB, are kept free; capacity= overrides that): remove snapshots, take fewer tokens "
-      "or "
-      "another place",
+      "{} of {} bytes are to be written, and {} has room for {} bytes{}: remove snapshots, take "
+      "fewer tokens or another place",
       Count(records, "record", "records"), Thousands(record_bytes), info.spec,
-      Thousands(info.free_bytes)));
+      Thousands(info.free_bytes),
+      reserve ? " (5 % of its filesystem, at most 1 GiB, are kept free; capacity= overrides that)"
+              : ""));
 }
 
 Result<Manifest> ReadSnapshot(BlockStore& store, const std::string& name) {
@@ -120,6 +121,9 @@ std::string PathOfSpec(const std::string& spec) {
 
 std::string DescribeIo(const StoreInfo& info) {
   if (info.ioengine == "none") return "copies in memory, no file";
+  if (info.ioengine_reason.starts_with("fs=posix")) {
+    return fmt::format("RocksDB's own calls, buffered on {}", info.fs_type);
+  }
   std::string text = fmt::format("{}, depth {}", info.ioengine, info.iodepth_requested);
   if (info.iodepth_achieved > 0) text += fmt::format(" ({} reached)", info.iodepth_achieved);
   text += fmt::format(", {} on {}", info.direct ? "O_DIRECT" : "buffered", info.fs_type);

@@ -258,8 +258,12 @@ Result<int> Remove(const StoreCommandOptions& options) {
                   Thousands(info.records), Thousands(back_bytes),
                   info.overwrites ? ", the others the store's, for the next records" : "");
   for (const auto& [detail, value] : info.details) {
-    if (detail.starts_with("gc_") || detail == "blob_garbage_bytes") {
-      text += fmt::format("  {:<26} {}\n", detail, value);
+    if (detail.starts_with("gc_")) text += fmt::format("  {:<26} {}\n", detail, value);
+    if (detail == "blob_garbage_bytes" && value != "0") {
+      text += fmt::format(
+          "  {:<26} {}: in files with other records; rewritten, and so given back, when garbage is "
+          "at least as much as what lives\n",
+          detail, value);
     }
   }
   if (!manifest.ok()) {

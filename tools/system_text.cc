@@ -194,25 +194,32 @@ std::optional<ByteCounts> ParseDiskStat(std::string_view text) {
   return ByteCounts{*read * kSectorBytes, *written * kSectorBytes};
 }
 
-std::optional<ByteCounts> ParseNfsMountStats(std::string_view text, std::string_view mount_point) {
+std::optional<NfsByteCounts> ParseNfsMountStats(std::string_view text,
+                                                std::string_view mount_point) {
   bool here = false;
+  std::optional<NfsByteCounts> counts;
   for (std::string_view line : SplitLines(text)) {
     const auto words = SplitWords(line);
     // device SERVER:/EXPORT mounted on MOUNT_POINT with fstype nfs4 statvers=1.1
     if (words.size() >= 5 && words[0] == "device") {
       here = words[2] == "mounted" && Unescaped(words[4]) == mount_point;
+    } else if (words.size() >= 2 && words[0] == "no" && words[1] == "device") {
+      here = false;
     }
     // bytes: NORMAL_READ NORMAL_WRITE DIRECT_READ DIRECT_WRITE SERVER_READ SERVER_WRITE ...
     if (!here || words.size() < 7 || words[0] != "bytes:") continue;
-    const auto read = WholeNumber(words[5]);
-    const auto written = WholeNumber(words[6]);
-    if (read && written) return ByteCounts{*read, *written};
+    const auto direct_read = WholeNumber(words[3]), direct_written = WholeNumber(words[4]);
+    const auto read = WholeNumber(words[5]), written = WholeNumber(words[6]);
+    if (!direct_read || !direct_written || !read || !written) continue;
+    // A later mount on the same point hides the earlier one.
+    counts = {{*direct_read, *direct_written}, {*read, *written}};
   }
-  return std::nullopt;
+  return counts;
 }
 
-std::optional<ByteCounts> ParseLustreStats(std::string_view text) {
-  // read_bytes COUNT samples [bytes] MIN MAX SUM; a kind that never happened has no line.
+std::optional<ByteCounts> ParseLustreStats(std::string_view text, std::string_view read_name,
+                                           std::string_view write_name) {
+  // NAME COUNT samples [bytes] MIN MAX SUM; a kind that never happened has no line.
   ByteCounts counts;
   bool any = false;
   for (std::string_view line : SplitLines(text)) {
@@ -220,10 +227,29 @@ std::optional<ByteCounts> ParseLustreStats(std::string_view text) {
     if (words.size() >= 2 && words[0] == "snapshot_time") any = true;
     if (words.size() < 7) continue;
     const auto sum = WholeNumber(words[6]);
-    if (sum && words[0] == "read_bytes") counts.read_bytes = *sum;
-    if (sum && words[0] == "write_bytes") counts.written_bytes = *sum;
+    if (sum && words[0] == read_name) counts.read_bytes = *sum;
+    if (sum && words[0] == write_name) counts.written_bytes = *sum;
   }
   return any ? std::optional(counts) : std::nullopt;
+}
+
+bool HasLustreLine(std::string_view text, std::string_view name) {
+  return std::ranges::any_of(SplitLines(text), [&](std::string_view line) {
+    const auto words = SplitWords(line);
+    return !words.empty() && words[0] == name;
+  });
+}
+
+bool IsKernelAtLeast(std::string_view release, uint64_t major, uint64_t minor) {
+  const auto number = [&]() -> std::optional<uint64_t> {
+    const size_t digits = std::min(release.find_first_not_of("0123456789"), release.size());
+    const auto value = WholeNumber(release.substr(0, digits));
+    release.remove_prefix(std::min(digits + 1, release.size()));
+    return value;
+  };
+  const auto its_major = number();
+  const auto its_minor = number();
+  return its_major && its_minor && std::pair(*its_major, *its_minor) >= std::pair(major, minor);
 }
 
 std::string SelectedWord(std::string_view text) {

@@ -60,11 +60,25 @@ std::optional<ByteCounts> ParseProcessIo(std::string_view text);
 // /sys/block/X/stat, whose sectors are always 512 bytes.
 std::optional<ByteCounts> ParseDiskStat(std::string_view text);
 
-// /proc/self/mountstats: what the NFS server of this mount was asked to read and write.
-std::optional<ByteCounts> ParseNfsMountStats(std::string_view text, std::string_view mount_point);
+// /proc/self/mountstats, statvers 1.0 and 1.1, of one NFS mount.
+struct NfsByteCounts {
+  ByteCounts direct;  // what processes moved past the client's page cache
+  ByteCounts server;  // what the server was asked to read and write, on whosever behalf
+  bool operator==(const NfsByteCounts&) const = default;
+};
+std::optional<NfsByteCounts> ParseNfsMountStats(std::string_view text,
+                                                std::string_view mount_point);
 
-// The stats file of one Lustre object storage client.
-std::optional<ByteCounts> ParseLustreStats(std::string_view text);
+// A stats file of Lustre: the lines of these names, absent ones being 0. The files of object
+// storage clients (osc) have read_bytes and write_bytes, which the servers moved.
+std::optional<ByteCounts> ParseLustreStats(std::string_view text,
+                                           std::string_view read_name = "read_bytes",
+                                           std::string_view write_name = "write_bytes");
+// Whether a stats file has a line of this name.
+bool HasLustreLine(std::string_view text, std::string_view name);
+
+// Whether a kernel's release ("6.1.0-18-amd64") is this one or later; false for an unknown text.
+bool IsKernelAtLeast(std::string_view release, uint64_t major, uint64_t minor);
 
 // "none [mq-deadline] kyber" -> "mq-deadline"; a text without brackets is its own trimmed self.
 std::string SelectedWord(std::string_view text);

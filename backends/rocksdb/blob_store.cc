@@ -103,6 +103,7 @@ class BlobStore final : public BlockStore {
   const DirectSupport direct_;
   const std::unique_ptr<Database> database_;
 
+  std::mutex bring_mutex_;   // taken before mutex_
   std::mutex flush_mutex_;   // one flush at a time, so that no success hides another's failure
   std::mutex change_mutex_;  // one change of what is stored at a time; taken before mutex_
   mutable std::mutex mutex_;
@@ -240,9 +241,11 @@ Status BlobStore::CheckGet(const StoreRequest& request) {
 // A record that is still in a memtable would be read from memory, and be taken for the disk's.
 // After a failed flush it is all the same; nothing new is committed then.
 void BlobStore::BringToFiles() {
+  if (!writes()) return;
+  const Lock one_at_a_time(bring_mutex_);  // the others wait for what one writes
   {
     const Lock lock(mutex_);
-    if (in_files_ || !writes()) return;
+    if (in_files_) return;
     in_files_ = true;  // what is put from here on says otherwise
   }
   if (database_->HasUnflushed() && database_->FlushAll(true).ok()) NoteFlushed();
@@ -279,7 +282,9 @@ Status BlobStore::TakeValue(StoreRequest& request, const rocksdb::Status& status
         fmt::format("RocksDB has no value for the record of {}", request.id.ToString()));
   }
   if (!status.ok()) {
-    return FromRocksDb(status, fmt::format("reading the record of {}", request.id.ToString()));
+    const Status failed =
+        FromRocksDb(status, fmt::format("reading the record of {}", request.id.ToString()));
+    return status.IsPathNotFound() ? Status::NotFound(failed.message()) : failed;
   }
   if (value.size() != request.record.size()) {
     if (value.size() < request.record.size()) request.short_bytes = value.size();
@@ -424,16 +429,16 @@ uint64_t BlobStore::PendingBytes() const {
 // Garbage included.
 uint64_t BlobStore::UsedBytes() const { return database_->FileBytes() + PendingBytes(); }
 
+// What isn't in files yet will take room too; with a log each record is there twice for a while.
 uint64_t BlobStore::RoomBytes() const {
   const auto available = AvailableBytes(folder_.path());
   const uint64_t available_bytes = available.ok() ? *available : 0;
   const uint64_t capacity_bytes = options_.settings.capacity_bytes;
-  if (capacity_bytes == 0) {
-    const uint64_t kept = ReserveBytes(folder_.path()) + PendingBytes();
-    return available_bytes - std::min(available_bytes, kept);
-  }
-  const uint64_t used = UsedBytes();
-  return std::min(available_bytes, capacity_bytes - std::min(capacity_bytes, used));
+  const uint64_t kept = PendingBytes() + (capacity_bytes == 0 ? ReserveBytes(folder_.path()) : 0);
+  uint64_t room = available_bytes - std::min(available_bytes, kept);
+  if (database_->wal()) room /= 2;
+  if (capacity_bytes == 0) return room;
+  return std::min(room, capacity_bytes - std::min(capacity_bytes, UsedBytes()));
 }
 
 Status BlobStore::CheckRoom(uint64_t record_bytes) {
@@ -445,13 +450,14 @@ Status BlobStore::CheckRoom(uint64_t record_bytes) {
   const uint64_t room = RoomBytes();
   if (record_bytes <= room) return Status::Ok();
   const uint64_t capacity_bytes = options_.settings.capacity_bytes;
+  const char* twice = database_->wal() ? ", and with a log each record is written twice" : "";
   return Status::OutOfSpace(fmt::format(
       "{} has room for {} bytes and a record has {}: {}", folder_.path(), room, record_bytes,
       capacity_bytes != 0
-          ? fmt::format("RocksDB's files and memtables take {} and its capacity is {}", UsedBytes(),
-                        capacity_bytes)
-          : fmt::format("{} are kept in reserve (capacity= in the store's spec overrides it)",
-                        ReserveBytes(folder_.path()))));
+          ? fmt::format("RocksDB's files and memtables take {}, its capacity is {}{}", UsedBytes(),
+                        capacity_bytes, twice)
+          : fmt::format("{} are kept in reserve (capacity= in the store's spec overrides it){}",
+                        ReserveBytes(folder_.path()), twice)));
 }
 
 Result<Manifest> BlobStore::DoReadManifest(const std::string& name) {

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/disk_space.h"
+#include "backends/rocksdb/late_errors.h"
 #include "backends/rocksdb/rocksdb_status.h"
 
 namespace kvbed {
@@ -116,9 +118,14 @@ Status Database::DoOpen(Io& io) {
     seam_ = std::make_shared<SeamFileSystem>(
         io, SeamFileSystemOptions{.direct = options_.direct, .iodepth = settings.iodepth});
     env_ = rocksdb::NewCompositeEnv(seam_);
-    db.env = env_.get();
     db.writable_file_max_buffer_size = kWriterBufferBytes;
+  } else {
+    env_ = rocksdb::NewCompositeEnv(MakePosixFileSystem());
+    // It would preallocate as much as a memtable holds for each log, and on a small disk take all
+    // there is.
+    db.allow_fallocate = false;
   }
+  db.env = env_.get();
   listener_ = std::make_shared<Listener>();
   statistics_ = rocksdb::CreateDBStatistics();
   db.create_if_missing = options_.create;
@@ -134,6 +141,8 @@ Status Database::DoOpen(Io& io) {
   db.max_log_file_size = size_t{1} << 20;
   // Ids and records are written together and must be lost together, also without a log.
   db.atomic_flush = settings.wal == WalMode::kOff;
+  // So that a database with a log opens on a full disk, for something to be removed.
+  db.avoid_flush_during_recovery = true;
   // What isn't committed when a store is closed isn't wanted.
   db.avoid_flush_during_shutdown = true;
   // Recovers from a full disk by itself, some seconds after there is room again.
@@ -292,7 +301,8 @@ Status Database::CollectGarbage(const std::string& first_key, const std::string&
   const uint64_t garbage =
       Property(DbFamily::kRecords, rocksdb::DB::Properties::kLiveBlobFileGarbageSize);
   const uint64_t live = Property(DbFamily::kRecords, rocksdb::DB::Properties::kLiveBlobFileSize);
-  if (garbage > 0 && garbage >= live - std::min(live, garbage)) {
+  const bool rewritten = garbage > 0 && garbage >= live - std::min(live, garbage);
+  if (rewritten) {
     compact.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
     compact.blob_garbage_collection_age_cutoff = 1.0;
     KVBED_RETURN_IF_ERROR(
@@ -301,7 +311,7 @@ Status Database::CollectGarbage(const std::string& first_key, const std::string&
   }
   const uint64_t bytes_after = FileBytes();
   const std::lock_guard lock(mutex_);
-  ++collected_.runs;
+  if (rewritten) ++collected_.runs;
   collected_.read_bytes += Ticker(rocksdb::BLOB_DB_BLOB_FILE_BYTES_READ) - read_before;
   collected_.written_bytes += Ticker(rocksdb::BLOB_DB_BLOB_FILE_BYTES_WRITTEN) - written_before;
   collected_.freed_bytes += bytes_before - std::min(bytes_before, bytes_after);
@@ -314,7 +324,10 @@ uint64_t Database::MemtableBytes() const {
   return Property(DbFamily::kRecords, rocksdb::DB::Properties::kCurSizeAllMemTables);
 }
 
-uint64_t Database::FileBytes() const { return file_manager_->GetTotalSize(); }
+// A database that is only read doesn't tell its manager of its files.
+uint64_t Database::FileBytes() const {
+  return options_.write ? file_manager_->GetTotalSize() : AllocatedBytes(options_.path);
+}
 
 std::vector<std::string> Database::BlobFiles() const {
   rocksdb::ColumnFamilyMetaData metadata;

@@ -19,14 +19,15 @@ Result<std::unique_ptr<BlockStore>> OpenRocksDbStore(std::unique_ptr<Io> io,
       StoreFolder folder,
       StoreFolder::Open(*io, options.path, {.name = "rocksdb", .contents = kDatabaseFolderName},
                         options.access));
-  DirectSupport direct;
-  if (options.settings.fs == DbFileSystem::kSeam) {
-    KVBED_ASSIGN_OR_RETURN(direct,
-                           FindDirectSupport(*io, folder.path(), options.settings.direct, write));
-  } else {
-    KVBED_ASSIGN_OR_RETURN(direct, FindDirectSupport(*io, folder.path(), DirectMode::kOff, write));
-    direct.reason = "fs=posix: RocksDB's own file system, buffered as it comes";
-  }
+  const StoreSettings& settings = options.settings;
+  // Records that RocksDB's own file system moves are never direct; an index's slots are kvbed's.
+  const bool may_be_buffered = settings.fs == DbFileSystem::kPosix &&
+                               settings.direct == DirectMode::kRequired &&
+                               settings.layout != RecordLayout::kIndex;
+  KVBED_ASSIGN_OR_RETURN(
+      DirectSupport direct,
+      FindDirectSupport(*io, folder.path(),
+                        may_be_buffered ? DirectMode::kOptional : settings.direct, write));
   KVBED_ASSIGN_OR_RETURN(auto database,
                          Database::Open(*io, {.path = folder.contents_path(),
                                               .create = options.access == StoreAccess::kCreate,
@@ -36,6 +37,10 @@ Result<std::unique_ptr<BlockStore>> OpenRocksDbStore(std::unique_ptr<Io> io,
   if (database->layout() == RecordLayout::kIndex) {
     return MakeIndexStore(std::move(io), options, std::move(folder), std::move(direct),
                           std::move(database));
+  }
+  if (options.settings.fs == DbFileSystem::kPosix) {
+    direct.direct = false;
+    direct.reason = "fs=posix: RocksDB's own file system, buffered as it comes";
   }
   return MakeBlobStore(std::move(io), options, std::move(folder), std::move(direct),
                        std::move(database));

@@ -1,6 +1,8 @@
 // What only the RocksDB stores can show: faults below RocksDB and what they are found as, garbage,
 // layouts, and what it says of itself.
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -355,6 +357,78 @@ TEST_F(RocksDbStoreTest, ACapacityIsByWhatFilesTake) {
   EXPECT_TRUE(IsWhole(*store, s_));
   ASSERT_OK(store->RemoveManifest("s"));
   EXPECT_OK(TakeSnapshot(*store, MakeManifest("t", kRecord, 10, 2)));
+}
+
+TEST_F(RocksDbStoreTest, RestoresReadFilesAndNotMemtablesOnManyThreads) {
+  const auto store = Open(StoreAccess::kCreate, "?wal=on");
+  const Manifest many = MakeManifest("many", kRecord, 32, 3);
+  ASSERT_OK(TakeSnapshot(*store, many));
+  TestRequests gets = GetsOf(many);
+  gets.RunOn(*store, 16);
+  ASSERT_OK(gets.first_error());
+  EXPECT_GE(Number(*store, "blob_bytes_read"), 32 * kRecord);
+}
+
+TEST_F(RocksDbStoreTest, RecordsOfABlobFileThatIsGoneAreMissing) {
+  ASSERT_OK(TakeSnapshot(*Open(), s_));
+  ASSERT_EQ(Files(".blob").size(), 1u);
+  fs::rename(Files(".blob")[0], dir_ / "elsewhere");
+  for (const char* options : {"", "?fs=posix"}) {
+    const auto reader = TryOpen(StoreAccess::kRead, options);
+    if (!reader.ok()) continue;  // RocksDB itself may refuse the database
+    TestRequests gets = GetsOf(s_);
+    gets.RunOn(**reader, 4);
+    EXPECT_TRUE(FailsWith(gets.first_error(), StatusCode::kNotFound, "reading the record"))
+        << options;
+  }
+}
+
+TEST_F(RocksDbStoreTest, AReaderSaysWhatIsThereAndWhatRoomIsLeft) {
+  ASSERT_OK(TakeSnapshot(*Open(), s_));
+  const StoreInfo info = Open(StoreAccess::kRead, "?capacity=1MB")->info();
+  EXPECT_EQ(info.capacity_bytes, 1'000'000u);
+  EXPECT_LE(info.free_bytes, 1'000'000u - 6 * kRecord);
+  const StoreInfo unlimited = Open(StoreAccess::kRead)->info();
+  EXPECT_GE(unlimited.capacity_bytes, unlimited.free_bytes + 6 * kRecord);
+}
+
+TEST_F(RocksDbStoreTest, WithALogThereIsRoomForHalf) {
+  const uint64_t without = Open()->info().free_bytes;
+  const uint64_t with = Open(StoreAccess::kWrite, "?wal=on")->info().free_bytes;
+  EXPECT_LT(with, without * 6 / 10);
+}
+
+TEST_F(RocksDbStoreTest, WhatItsOwnFileSystemCantGiveIsRefusedWhenAskedFor) {
+  for (const char* asked : {"direct=required", "ioengine=io_uring"}) {
+    EXPECT_TRUE(FailsWith(ParseStoreSpec("rocksdb:/x?fs=posix&" + std::string(asked)).status(),
+                          StatusCode::kInvalidArgument, asked));
+    EXPECT_OK(ParseStoreSpec("rocksdb:/x?layout=index&fs=posix&" + std::string(asked)));
+  }
+}
+
+// A limit of the file size stands for a full disk: RocksDB's own file system meets it at any write.
+TEST_F(RocksDbStoreTest, AFullDiskUnderItsOwnFileSystemIsAnErrorAndNoAbort) {
+  for (const char* options : {"?fs=posix", "?fs=posix&wal=on"}) {
+    fs::remove_all(path_);
+    {
+      const auto store = Open(StoreAccess::kCreate, options);
+      ASSERT_OK(TakeSnapshot(*store, s_));
+    }
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlimit small{.rlim_cur = 4 * kRecord, .rlim_max = limit.rlim_max};
+    ASSERT_NE(::signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+    {
+      const auto store = Open(StoreAccess::kWrite, options);
+      ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+      EXPECT_FALSE(TakeSnapshot(*store, MakeManifest("t", kRecord, 16, 2)).ok()) << options;
+      EXPECT_FALSE(store->Flush().ok()) << options;
+    }
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const auto again = Open(StoreAccess::kWrite, options);
+    EXPECT_TRUE(IsWhole(*again, s_)) << options;
+    EXPECT_OK(TakeSnapshot(*again, MakeManifest("u", kRecord, 16, 4))) << options;
+  }
 }
 
 TEST_F(RocksDbStoreTest, DamagedFilesNeverCrashItAndNeverGiveWrongRecords) {

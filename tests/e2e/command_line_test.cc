@@ -5,6 +5,7 @@
 
 #include "tests/support/command.h"
 #include "tests/support/temp_dir.h"
+#include "tools/device_counters.h"
 
 namespace kvbed {
 namespace {
@@ -104,7 +105,7 @@ TEST(Help, NamesEachCommandAndExitCode) {
   const CommandRun run = RunKvbed({"--help"});
   EXPECT_EQ(run.exit_code, 0);
   for (const char* command :
-       {"run", "snapshot", "resume", "generate", "tokenize", "store", "bench", "doctor"}) {
+       {"run", "snapshot", "resume", "generate", "tokenize", "store", "bench", "sweep", "doctor"}) {
     EXPECT_NE(run.out.find(command), std::string::npos) << command;
     const CommandRun help = RunKvbed({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
@@ -161,6 +162,30 @@ TEST(Doctor, SaysWhatAFolderAllows) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   const auto doctor = run.Json();
   EXPECT_GE(doctor.at("checks").size(), 8);
+}
+
+TEST(Doctor, NamesTheProofAndItsDisksOrWhyThereIsNone) {
+  const TempDir folder;
+  const auto proof_of = [](const std::string& path) {
+    const auto doctor = RunKvbed({"doctor", path, "-o", "json"}).Json();
+    for (const auto& check : doctor.at("checks")) {
+      if (check["what"] == "device proof") return check["found"].get<std::string>();
+    }
+    return std::string();
+  };
+  const DeviceCounters counters = DeviceCounters::For(folder.path(), {});
+  const std::string found = proof_of(folder.path());
+  if (counters.source() == CounterSource::kUnavailable) {
+    EXPECT_NE(found.find(counters.reason()), std::string::npos) << found;
+  } else {
+    EXPECT_NE(found.find(CounterSourceName(counters.source())), std::string::npos) << found;
+    for (const std::string& device : counters.devices()) {
+      EXPECT_NE(found.find(device), std::string::npos) << found;
+    }
+  }
+  if (DeviceCounters::For("/dev/shm", {}).memory() == "tmpfs") {
+    EXPECT_NE(proof_of("/dev/shm").find("memory and not a disk"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -51,6 +51,33 @@ TEST_F(RawTransferTest, ReadsBackWhatItWrote) {
   EXPECT_TRUE(Equal());
 }
 
+TEST_F(RawTransferTest, AFewBlocksOfMemoryTakeTurns) {
+  const PageStamps stamps(3, 9);
+  const MutableBytes few = written_.bytes().first(4 * kBlockBytes);
+  for (BlockOrderKind order : {BlockOrderKind::kSequential, BlockOrderKind::kRandom}) {
+    RawTransfer transfer = Transfer(true);
+    transfer.order = order;
+    {
+      ASSERT_OK_AND_ASSIGN(const auto channel, RawChannel::Open(*io_, transfer, few));
+      ASSERT_OK_AND_ASSIGN(const RawPass pass, channel->Pass({.stamps = &stamps}));
+      EXPECT_TRUE(pass.latencies_ns.empty());
+    }
+    ASSERT_OK(RunRawTransfer(*io_, Transfer(false), read_.bytes()));
+    EXPECT_TRUE(stamps.Match(read_.bytes(), 0)) << "each block went to its own place";
+    PageStamps::Poison(read_.bytes());
+  }
+}
+
+TEST_F(RawTransferTest, LatenciesOfManyBlocksAreThinnedOut) {
+  ASSERT_OK_AND_ASSIGN(const auto channel,
+                       RawChannel::Open(*io_, Transfer(true), written_.bytes()));
+  ASSERT_OK_AND_ASSIGN(const RawPass all, channel->Pass({.latencies_most = kBlocks}));
+  EXPECT_EQ(all.latencies_ns.size(), kBlocks);
+  ASSERT_OK_AND_ASSIGN(const RawPass some, channel->Pass({.latencies_most = 10}));
+  EXPECT_EQ(some.latencies_ns.size(), 7u) << "every third of 21";
+  EXPECT_EQ(channel->HeldBlocks().size(), 4u);
+}
+
 TEST_F(RawTransferTest, AFileThatIsTooShortIsAnErrorAndNoRate) {
   RawTransfer half = Transfer(true);
   half.blocks = kBlocks / 2;

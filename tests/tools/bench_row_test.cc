@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/json_names.h"
@@ -211,6 +212,17 @@ INSTANTIATE_TEST_SUITE_P(
                                     .latencies_ns = {}};
                },
                "mix: 0.500 GB/s were offloaded and 1.000 asked for"},
+        Broken{"WeakProof", [](Measurement& m) { m.bytes.weakness = "llite"; }, "weak proof"},
+        Broken{"Tmpfs",
+               [](Measurement& m) {
+                 m.bytes.memory = "tmpfs";
+                 m.bytes.source = CounterSource::kUnavailable;
+                 m.bytes.device.reset();
+                 m.bytes.source_reason = "tmpfs";
+               },
+               "tmpfs is memory and not a disk"},
+        Broken{"MemoryDevice", [](Measurement& m) { m.bytes.memory = "zram0"; },
+               "zram0 is memory and not a disk"},
         Broken{"OtherIo",
                [](Measurement& m) {
                  m.bytes.device->read_bytes *= 2;
@@ -293,12 +305,127 @@ TEST(BenchRow, OneWrongRecordFailsIt) {
   EXPECT_NE(Reasons(row).find("K of layer 3"), std::string::npos);
 }
 
-TEST(BenchRow, BytesThatACacheGaveFailIt) {
+// The one reason for which a row fails.
+class FalseBytes : public ::testing::TestWithParam<Broken> {};
+
+TEST_P(FalseBytes, FailTheRow) {
   Measurement m = Good();
-  m.bytes.device->read_bytes = 0;
+  GetParam().breaks(m);
   const BenchRow row = RowOf(m);
   EXPECT_TRUE(row.failed_check);
+  EXPECT_FALSE(row.publishable);
   EXPECT_EQ(row.json["status"], "failed");
+  ASSERT_EQ(row.json["reasons"].size(), 1u) << Reasons(row);
+  EXPECT_NE(Reasons(row).find(GetParam().reason), std::string::npos) << Reasons(row);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    BenchRow, FalseBytes,
+    ::testing::Values(Broken{"CachedReads", [](Measurement& m) { m.bytes.device->read_bytes = 0; },
+                             "a cache"},
+                      Broken{"CachedWrites",
+                             [](Measurement& m) {
+                               m.bytes.device->written_bytes = m.bytes.app.written_bytes / 2;
+                             },
+                             "a cache"},
+                      Broken{"NullQueue",
+                             [](Measurement& m) {
+                               m.bytes.process_counts = true;
+                               m.bytes.process->read_bytes = 0;
+                             },
+                             "the process read 0 bytes"},
+                      Broken{"NfsPageCache",
+                             [](Measurement& m) {
+                               m.bytes.past_cache = m.bytes.app;
+                               m.bytes.past_cache->read_bytes = 0;
+                             },
+                             "not direct"},
+                      Broken{"MoreThanWasMoved",
+                             [](Measurement& m) {
+                               m.bytes.device->written_bytes = 2 * m.bytes.app.written_bytes;
+                             },
+                             "more than the process moved"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(BenchRow, ASlowSyncIsInTheHeadline) {
+  Measurement m = Good();
+  for (OffloadSample& one : m.offload) one.d1_ns += 2'000'000'000;
+  const Json offload = RowOf(m).json["offload"];
+  EXPECT_EQ(offload["d0_ns"], m.offload[0].d0_ns);
+  EXPECT_EQ(offload["d1_ns"], m.offload[0].d1_ns);
+  EXPECT_NEAR(offload["gb_per_s"].get<double>(),
+              static_cast<double>(m.cell.stored_bytes()) / static_cast<double>(m.offload[0].d1_ns),
+              1e-6);
+}
+
+TEST(BenchRow, NamesTheProofAndWhatItCounts) {
+  Measurement m = Good();
+  m.bytes.devices = {"sda", "sdb"};
+  m.bytes.redundancy = "md raid1";
+  Json bytes = RowOf(m).json["bytes"];
+  EXPECT_EQ(bytes["proof"], "sectors");
+  EXPECT_EQ(bytes["devices"], Json({"sda", "sdb"}));
+  EXPECT_EQ(bytes["redundancy"], "md raid1");
+  EXPECT_EQ(bytes["past_cache_read"], nullptr);
+  EXPECT_TRUE(NullsHaveReasons(bytes));
+  EXPECT_NE(BenchRowText(RowOf(m).json).find("ext4 on sda, sdb (md raid1)"), std::string::npos);
+}
+
+TEST(BenchRow, SaysTheDepthThatWasReachedBesideTheOneAskedFor) {
+  Measurement m = Good();
+  m.store.iodepth_requested = 64;
+  m.store.iodepth_achieved = 3;
+  const Json store = RowOf(m).json["store"];
+  EXPECT_EQ(store["iodepth_requested"], 64);
+  EXPECT_EQ(store["iodepth_achieved"], 3);
+}
+
+TEST(BenchRow, SaysHowMuchOfTheDataIsThereTwice) {
+  Measurement m = Good();
+  m.duplicate_pages_percent = 97;
+  EXPECT_EQ(RowOf(m).json["bytes"]["dup4k_pct"], 97);
+}
+
+TEST(BenchRow, HasNoHighPercentilesOfFewRecords) {
+  Measurement m = Good();
+  m.restore_latencies_ns.assign(99, 1000);
+  EXPECT_EQ(RowOf(m).json["restore"]["lat_ns"]["p99"], nullptr);
+  m.restore_latencies_ns.assign(100, 1000);
+  EXPECT_EQ(RowOf(m).json["restore"]["lat_ns"]["p99"], 1000);
+}
+
+TEST(BenchRow, FioTooShortForItsClockHasNoCpuTime) {
+  Measurement m = Good();
+  m.fio_cpu_s_per_gb = {0, 0, 0};
+  const Json ceiling = RowOf(m).json["ceiling"];
+  EXPECT_EQ(ceiling["cpu_s_per_gb"], nullptr);
+  EXPECT_NE(ceiling["cpu_s_per_gb_reason"].get<std::string>().find("millisecond"),
+            std::string::npos);
+}
+
+// The word stands only where it is denied.
+bool CallsItADisk(std::string text) {
+  for (size_t at; (at = text.find("not a disk")) != std::string::npos;) text.erase(at, 10);
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text.find("disk") != std::string::npos || text.find("ssd") != std::string::npos;
+}
+
+TEST(BenchTable, NeverCallsMemoryADisk) {
+  Measurement m = Good();
+  m.store.fs_type = "tmpfs";
+  m.bytes.memory = "tmpfs";
+  m.bytes.source = CounterSource::kUnavailable;
+  m.bytes.device.reset();
+  m.bytes.source_reason = "/dev/shm lies on tmpfs, which is memory and not a disk";
+  m.null_write_gb_per_s = m.null_read_gb_per_s = 1;  // with the reason for it
+  const Json row = RowOf(m).json;
+  const std::string text = BenchRowText(row);
+  EXPECT_NE(text.find("tmpfs: memory, not a disk"), std::string::npos) << text;
+  EXPECT_FALSE(CallsItADisk(text)) << text;
+  EXPECT_FALSE(CallsItADisk(BenchMarkdownHead() + BenchMarkdownLine(row)));
+  EXPECT_NE(BenchMarkdownLine(row).find("| tmpfs | unavailable |"), std::string::npos);
+  EXPECT_TRUE(CallsItADisk("an SSD"));
 }
 
 TEST(BenchRow, AnErrorBeforeTheFirstSampleLeavesNullsAndTheReason) {

@@ -4,55 +4,38 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 
+#include "tests/support/fake_system.h"
 #include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
-#include "tools/device_counters.h"
 
 namespace kvbed {
 namespace {
 
 namespace fs = std::filesystem;
+using Strings = std::vector<std::string>;
 
-class FakeSystem : public ::testing::Test {
+class BlockDevice : public ::testing::Test, protected FakeSystem {
  protected:
-  SystemRoots roots() const { return {.proc = dir_ / "proc", .sys = dir_ / "sys"}; }
-  std::string Disk(const std::string& name) const {
-    return dir_ / ("sys/devices/pci/block/" + name);
-  }
-  std::string Virtual(const std::string& name) const {
-    return dir_ / ("sys/devices/virtual/block/" + name);
-  }
-
-  void Write(const std::string& path, const std::string& text) const {
-    fs::create_directories(fs::path(path).parent_path());
-    std::ofstream(path) << text;
-  }
-  // The kernel's names for it are links.
-  void Link(const std::string& at, const std::string& target) const {
-    fs::create_directories(fs::path(at).parent_path());
-    fs::create_directories(target);
-    fs::create_directory_symlink(target, at);
-  }
-
-  static std::vector<std::string> Names(const WholeDisks& disks) {
-    std::vector<std::string> names;
+  static Strings Names(const WholeDisks& disks) {
+    Strings names;
     for (const std::string& folder : disks.folders) names.push_back(fs::path(folder).filename());
     return names;
   }
-
-  TempDir dir_;
+  WholeDisks DisksOf(const std::string& path) const {
+    auto disks = FindWholeDisks(path, roots());
+    EXPECT_OK(disks.status());
+    return disks.ok() ? *disks : WholeDisks{};
+  }
 };
 
-TEST_F(FakeSystem, APartitionLiesOnItsDisk) {
+TEST_F(BlockDevice, APartitionLiesOnItsDisk) {
   Write(Disk("sda/sda1/partition"), "1\n");
   ASSERT_OK_AND_ASSIGN(const WholeDisks disks, WholeDisksOf(Disk("sda/sda1"), roots()));
   EXPECT_EQ(Names(disks), std::vector<std::string>{"sda"});
   EXPECT_EQ(disks.redundancy, "");
 }
 
-TEST_F(FakeSystem, AVolumeOverTwoPartitionsOfOneDiskCountsThatDiskOnce) {
+TEST_F(BlockDevice, AVolumeOverTwoPartitionsOfOneDiskCountsThatDiskOnce) {
   Write(Disk("sda/sda1/partition"), "1\n");
   Write(Disk("sda/sda2/partition"), "2\n");
   Link(Virtual("dm-0/slaves/sda1"), Disk("sda/sda1"));
@@ -62,7 +45,7 @@ TEST_F(FakeSystem, AVolumeOverTwoPartitionsOfOneDiskCountsThatDiskOnce) {
   EXPECT_EQ(Names(disks), std::vector<std::string>{"sda"});
 }
 
-TEST_F(FakeSystem, AMirrorIsRedundantAndAStripeIsNot) {
+TEST_F(BlockDevice, AMirrorIsRedundantAndAStripeIsNot) {
   for (const char* level : {"raid1", "raid0"}) {
     const std::string md = Virtual(std::string("md-") + level);
     Link(md + "/slaves/nvme0n1", Disk("nvme0n1"));
@@ -74,13 +57,13 @@ TEST_F(FakeSystem, AMirrorIsRedundantAndAStripeIsNot) {
   }
 }
 
-TEST_F(FakeSystem, WhatIsNotThereIsNotFound) {
+TEST_F(BlockDevice, WhatIsNotThereIsNotFound) {
   EXPECT_TRUE(FailsWith(WholeDisksOf(Disk("sdz"), roots()).status(), StatusCode::kNotFound));
 }
 
-TEST_F(FakeSystem, ADiskSaysWhatItIsAndWhyItDoesNot) {
-  Write(dir_ / "sys/devices/pci/current_link_speed", "16.0 GT/s PCIe\n");
-  Write(dir_ / "sys/devices/pci/current_link_width", "4\n");
+TEST_F(BlockDevice, ADiskSaysWhatItIsAndWhyItDoesNot) {
+  Write(dir() / "sys/devices/pci/current_link_speed", "16.0 GT/s PCIe\n");
+  Write(dir() / "sys/devices/pci/current_link_width", "4\n");
   Write(Disk("nvme0n1/device/model"), "Samsung SSD 990 PRO 2TB      \n");
   Write(Disk("nvme0n1/device/hwmon1/temp1_input"), "41850\n");
   Write(Disk("nvme0n1/queue/scheduler"), "[none] mq-deadline\n");
@@ -97,42 +80,128 @@ TEST_F(FakeSystem, ADiskSaysWhatItIsAndWhyItDoesNot) {
   EXPECT_NE(disk.write_cache.reason, "");
 }
 
-TEST_F(FakeSystem, AnNfsMountIsCountedByItsServerBytes) {
-  Write(roots().proc + "/self/mountinfo",
-        "30 27 0:44 / " + dir_.path() + " rw - nfs4 server:/export rw,vers=4.2\n");
-  Write(roots().proc + "/self/mountstats", "device server:/export mounted on " + dir_.path() +
-                                               " with fstype nfs4 statvers=1.1\n"
-                                               "\tbytes:\t1 2 3 4 500 600 7 8\n");
-  const DeviceCounters counters = DeviceCounters::For(dir_ / "kv", roots());
-  EXPECT_EQ(counters.source(), CounterSource::kMountStats);
-  EXPECT_EQ(counters.devices(), std::vector<std::string>{"server:/export"});
-  ASSERT_OK_AND_ASSIGN(const ByteCounts counts, counters.Read());
-  EXPECT_EQ(counts, (ByteCounts{500, 600}));
+TEST_F(BlockDevice, APathIsFollowedByTheNumberOfItsDevice) {
+  Write(Disk("sda/sda1/partition"), "1\n");
+  PutOn(Disk("sda/sda1"));
+  EXPECT_EQ(Names(DisksOf(dir() / "not/yet/there")), Strings{"sda"});
 }
 
-TEST_F(FakeSystem, LustreIsCountedByTheClientsOfItsOwnTargets) {
-  Write(roots().proc + "/self/mountinfo",
-        "30 27 0:44 / " + dir_.path() + " rw - lustre mgs@tcp:/scratch rw\n");
-  const auto stats = [&](const std::string& client, int bytes) {
-    Write(roots().sys + "/kernel/debug/lustre/osc/" + client + "/stats",
-          "snapshot_time 1.1 secs.nsecs\nread_bytes 1 samples [bytes] 1 1 " +
-              std::to_string(bytes) + "\n");
-  };
-  stats("scratch-OST0000-osc-ffff", 1000);
-  stats("scratch-OST0001-osc-ffff", 200);
-  stats("home-OST0000-osc-ffff", 7);
-  const DeviceCounters counters = DeviceCounters::For(dir_ / "kv", roots());
-  EXPECT_EQ(counters.source(), CounterSource::kLustre);
-  ASSERT_OK_AND_ASSIGN(const ByteCounts counts, counters.Read());
-  EXPECT_EQ(counts, (ByteCounts{1200, 0}));
+TEST_F(BlockDevice, AnEncryptedVolumeLiesOnTheDiskUnderBoth) {
+  Write(Disk("nvme0n1/nvme0n1p3/partition"), "3\n");
+  Link(Virtual("dm-0/slaves/nvme0n1p3"), Disk("nvme0n1/nvme0n1p3"));
+  Write(Virtual("dm-0/dm/uuid"), "CRYPT-LUKS2-0123-luks\n");
+  Link(Virtual("dm-1/slaves/dm-0"), Virtual("dm-0"));
+  Write(Virtual("dm-1/dm/name"), "vg-kv\n");
+  PutOn(Virtual("dm-1"));
+  const WholeDisks disks = DisksOf(dir().path());
+  EXPECT_EQ(Names(disks), Strings{"nvme0n1"});
+  EXPECT_EQ(disks.redundancy, "");
 }
 
-TEST_F(FakeSystem, NothingThatResolvesIsUnavailableWithAReason) {
-  Write(roots().proc + "/self/mountinfo", "30 27 0:44 / " + dir_.path() + " rw - tmpfs tmpfs rw\n");
-  const DeviceCounters counters = DeviceCounters::For(dir_.path(), roots());
-  EXPECT_EQ(counters.source(), CounterSource::kUnavailable);
-  EXPECT_NE(counters.reason().find("tmpfs"), std::string::npos) << counters.reason();
-  EXPECT_TRUE(FailsWith(counters.Read().status(), StatusCode::kNotFound, "tmpfs"));
+TEST_F(BlockDevice, AMirrorOfLvmIsRedundantAndItsStripesAreNot) {
+  for (const char* leg : {"vg-kv_rimage_0", "vg-kv_mimage_1", "vg-kv"}) {
+    const std::string name = leg;
+    Link(Virtual(name + "/slaves/sda"), Disk("sda"));
+    Write(Virtual(name + "/dm/name"), name + "\n");
+    ASSERT_OK_AND_ASSIGN(const WholeDisks disks, WholeDisksOf(Virtual(name), roots()));
+    EXPECT_EQ(disks.redundancy, name == "vg-kv" ? "" : "LVM RAID");
+  }
+}
+
+TEST_F(BlockDevice, AFileOnALoopDeviceLiesOnTheDiskOfThatFile) {
+  PutOn(Disk("sda"));
+  Write(dir() / "image", "");
+  Write(Virtual("loop0/loop/backing_file"), dir() / "image\n");
+  ASSERT_OK_AND_ASSIGN(const WholeDisks disks, WholeDisksOf(Virtual("loop0"), roots()));
+  EXPECT_EQ(Names(disks), Strings{"sda"});
+
+  Write(Virtual("loop1/loop/backing_file"), "/elsewhere/image (deleted)\n");
+  EXPECT_TRUE(FailsWith(WholeDisksOf(Virtual("loop1"), roots()).status(), StatusCode::kNotFound,
+                        "loop1 is a loop device"));
+}
+
+TEST_F(BlockDevice, LoopDevicesInARingEnd) {
+  PutOn(Virtual("loop0"));
+  Write(dir() / "image", "");
+  Write(Virtual("loop0/loop/backing_file"), dir() / "image\n");
+  EXPECT_TRUE(FailsWith(FindWholeDisks(dir().path(), roots()).status(), StatusCode::kNotFound));
+}
+
+// Device numbers of btrfs are its own; a container has sysfs and no nodes in /dev.
+TEST_F(BlockDevice, BtrfsIsFollowedByItsMountAndAllItsMembersCount) {
+  AddDisk("sda");
+  AddDisk("sdb");
+  AddDisk("sdc");
+  Mount("rw - btrfs /dev/sda rw,subvol=/kv");
+  EXPECT_EQ(Names(DisksOf(dir().path())), Strings{"sda"}) << "sysfs doesn't list its members";
+
+  const std::string btrfs = roots().sys + "/fs/btrfs/0123-4567";
+  Link(btrfs + "/devices/sda", Disk("sda"));
+  Link(btrfs + "/devices/sdb", Disk("sdb"));
+  fs::create_directories(btrfs + "/allocation/data/single");
+  EXPECT_EQ(Names(DisksOf(dir().path())), (Strings{"sda", "sdb"}));
+  EXPECT_EQ(DisksOf(dir().path()).redundancy, "");
+  fs::create_directories(btrfs + "/allocation/data/raid1");
+  EXPECT_EQ(DisksOf(dir().path()).redundancy, "btrfs raid1");
+}
+
+TEST_F(BlockDevice, AMapperNameIsFoundThroughItsLinkOrThroughSysfs) {
+  AddDisk("sda");
+  Link(Virtual("dm-0/slaves/sda"), Disk("sda"));
+  AddBlock("dm-0", Virtual("dm-0"));
+  Mount("rw - btrfs /dev/mapper/luks rw");
+  EXPECT_TRUE(FailsWith(FindWholeDisks(dir().path(), roots()).status(), StatusCode::kNotFound,
+                        "/dev/mapper/luks"));
+  Write(Virtual("dm-0/dm/name"), "luks\n");
+  EXPECT_EQ(Names(DisksOf(dir().path())), Strings{"sda"});
+
+  fs::remove(Virtual("dm-0/dm/name"));
+  Write(roots().dev + "/dm-0", "");
+  fs::create_directories(roots().dev + "/mapper");
+  fs::create_symlink("../dm-0", roots().dev + "/mapper/luks");
+  EXPECT_EQ(Names(DisksOf(dir().path())), Strings{"sda"});
+}
+
+TEST_F(BlockDevice, BcachefsNamesItsMembersInOneSource) {
+  AddDisk("sda");
+  AddDisk("sdb");
+  Mount("rw - bcachefs /dev/sda:/dev/sdb rw");
+  EXPECT_EQ(Names(DisksOf(dir().path())), (Strings{"sda", "sdb"}));
+}
+
+TEST_F(BlockDevice, AnOverlayLiesOnTheDiskOfItsUpperFolder) {
+  const std::string merged = dir() / "merged", upper = dir() / "upper";
+  fs::create_directories(merged);
+  AddDisk("sda");
+  Mount("rw - btrfs /dev/sda rw");
+  MountAt(merged, "rw - overlay overlay rw,lowerdir=/l,upperdir=" + upper + ",workdir=/w");
+  EXPECT_TRUE(FailsWith(FindWholeDisks(merged, roots()).status(), StatusCode::kNotFound,
+                        "upper folder can't be seen"));
+  fs::create_directories(upper);
+  EXPECT_EQ(Names(DisksOf(merged)), Strings{"sda"});
+}
+
+TEST_F(BlockDevice, ABindMountLiesWhereItsFolderDoes) {
+  AddDisk("sda");
+  const std::string file = roots().proc + "/self/mountinfo";
+  Write(file, "30 27 0:44 /deep/folder " + dir().path() + " rw - btrfs /dev/sda rw\n");
+  EXPECT_EQ(Names(DisksOf(dir().path())), Strings{"sda"});
+}
+
+TEST_F(BlockDevice, WhatKeepsItsDataInMemoryIsNamed) {
+  for (const char* name : {"zram0", "ram12", "nullb0"}) {
+    fs::create_directories(Virtual(name));
+    ASSERT_OK_AND_ASSIGN(const WholeDisks disks, WholeDisksOf(Virtual(name), roots()));
+    EXPECT_EQ(disks.memory, name);
+  }
+  for (const char* name : {"sda", "ramdisk", "zram", "nvme0n1"}) {
+    fs::create_directories(Disk(name));
+    ASSERT_OK_AND_ASSIGN(const WholeDisks disks, WholeDisksOf(Disk(name), roots()));
+    EXPECT_EQ(disks.memory, "") << name;
+  }
+  Mount("rw - tmpfs tmpfs rw");
+  EXPECT_TRUE(FailsWith(FindWholeDisks(dir().path(), roots()).status(), StatusCode::kNotFound,
+                        "tmpfs, which is memory and not a disk"));
 }
 
 }  // namespace

@@ -100,6 +100,61 @@ TEST(ByteProof, NoCountersAreNeverOk) {
   EXPECT_NE(verdict.remarks[0].find("tmpfs"), std::string::npos);
 }
 
+TEST(ByteProof, ANeighboursBytesDontHideThatThisProcessMovedNone) {
+  ByteEvidence idle = Honest();
+  idle.process->read_bytes = 0;
+  EXPECT_TRUE(JudgeBytes(idle).failures.empty()) << "its counters may be of other bytes";
+  idle.process_counts = true;
+  ASSERT_EQ(JudgeBytes(idle).failures.size(), 1u);
+  EXPECT_NE(JudgeBytes(idle).failures[0].find("the process read 0"), std::string::npos);
+  idle.device->read_bytes = 0;
+  EXPECT_EQ(JudgeBytes(idle).failures.size(), 1u) << "one reason for one cause";
+  idle.process.reset();
+  idle.device = idle.app;
+  EXPECT_TRUE(JudgeBytes(idle).failures.empty()) << "/proc/self/io can't be read";
+}
+
+TEST(ByteProof, NfsThatTheClientsPageCacheTookPartInIsNotDirect) {
+  ByteEvidence nfs = Honest();
+  nfs.source = CounterSource::kMountStats;
+  nfs.past_cache = nfs.app;
+  EXPECT_TRUE(JudgeBytes(nfs).failures.empty());
+  // The server read ahead what the cache then answered.
+  nfs.past_cache->read_bytes = 0;
+  ASSERT_EQ(JudgeBytes(nfs).failures.size(), 1u);
+  EXPECT_NE(JudgeBytes(nfs).failures[0].find("page cache"), std::string::npos);
+  nfs.direct = false;
+  EXPECT_TRUE(JudgeBytes(nfs).failures.empty());
+}
+
+TEST(ByteProof, MemoryIsNeverADisk) {
+  ByteEvidence zram = Honest();
+  zram.memory = "zram0";
+  ASSERT_EQ(JudgeBytes(zram).remarks.size(), 1u);
+  EXPECT_EQ(JudgeBytes(zram).remarks[0], "zram0 is memory and not a disk");
+
+  ByteEvidence tmpfs = Honest();
+  tmpfs.memory = "tmpfs";
+  tmpfs.device.reset();
+  tmpfs.source = CounterSource::kUnavailable;
+  EXPECT_EQ(JudgeBytes(tmpfs).remarks.size(), 1u);
+  EXPECT_TRUE(JudgeBytes(tmpfs).failures.empty());
+}
+
+TEST(ByteProof, WeakCountersAreRemarked) {
+  ByteEvidence weak = Honest();
+  weak.weakness = "the cache's too";
+  ASSERT_EQ(JudgeBytes(weak).remarks.size(), 1u);
+  EXPECT_NE(JudgeBytes(weak).remarks[0].find("the cache's too"), std::string::npos);
+}
+
+TEST(ByteProof, WithoutCountersThereIsNoDeviceToCount) {
+  const ByteEvidence nothing = EvidenceBy(DeviceCounters());
+  EXPECT_EQ(nothing.source, CounterSource::kUnavailable);
+  EXPECT_EQ(nothing.device, std::nullopt);
+  EXPECT_FALSE(nothing.process_counts);
+}
+
 TEST(ByteProof, WhatWasNotAskedForHasNoRatio) {
   ByteEvidence reads_only = Honest();
   reads_only.app.written_bytes = 0;

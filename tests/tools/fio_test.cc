@@ -40,6 +40,18 @@ TEST(FioJob, AFirstWriteIsPreallocated) {
   EXPECT_NE(FioJobText(job).find("fallocate=native"), std::string::npos);
 }
 
+TEST(FioJob, HasTheShapeOfASweepsPoint) {
+  FioJob job = WriteTo("/data/f");
+  job.ioengine = "psync";
+  job.direct = false;
+  job.random = true;
+  job.registered = true;
+  EXPECT_EQ(FioJobText(job),
+            "[kvbed]\nfilename=/data/f\nrw=randwrite\nbs=372736\nsize=3727360\nioengine=psync\n"
+            "iodepth=16\ndirect=0\ninvalidate=0\nfixedbufs=1\nregisterfiles=1\nend_fsync=1\n"
+            "fallocate=none\n");
+}
+
 TEST(FioJob, ColonsInAPathAreNoListOfFiles) {
   EXPECT_NE(FioJobText(WriteTo("/a:b")).find("filename=/a\\:b\n"), std::string::npos);
 }

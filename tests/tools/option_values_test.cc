@@ -33,6 +33,36 @@ TEST(ContextLists, RefuseEndlessEmptyAndBackwardOnes) {
   }
 }
 
+TEST(ContextLists, RangesWhoseProductsDontFitInto64BitsEnd) {
+  EXPECT_EQ(*ParseTokenCounts("1-1048576m*1048576m"),
+            (std::vector<uint64_t>{1, uint64_t{1} << 40}));
+}
+
+TEST(BlockSizes, AreFiosWithKAs1024) {
+  EXPECT_EQ(*ParseBlockSizes("64k,1m,4MiB"), (std::vector<uint64_t>{65536, 1048576, 4194304}));
+  EXPECT_EQ(*ParseBlockSizes("64k-256k*2"), (std::vector<uint64_t>{65536, 131072, 262144}));
+  for (const char* text : {"", "0", "64kb", "64k;1m", "1t", "-1k", "4k-1g+4k"}) {
+    EXPECT_TRUE(FailsWith(ParseBlockSizes(text).status(), StatusCode::kInvalidArgument, "64k"));
+  }
+}
+
+TEST(Depths, AreListsOfNumbers) {
+  EXPECT_EQ(*ParseDepths("1,4,16"), (std::vector<uint64_t>{1, 4, 16}));
+  EXPECT_EQ(*ParseDepths("1-8*2"), (std::vector<uint64_t>{1, 2, 4, 8}));
+  EXPECT_TRUE(FailsWith(ParseDepths("1,x").status(), StatusCode::kInvalidArgument, "depths"));
+}
+
+TEST(Choices, AreEachOneOfAFew) {
+  const std::vector<std::string> allowed = {"read", "write"};
+  EXPECT_EQ(*ParseChoices("write,read", allowed), (std::vector<std::string>{"write", "read"}));
+  EXPECT_TRUE(FailsWith(ParseChoices("wriet", allowed).status(), StatusCode::kInvalidArgument,
+                        "did you mean write?"));
+  EXPECT_TRUE(FailsWith(ParseChoices("read,read", allowed).status(), StatusCode::kInvalidArgument,
+                        "twice"));
+  EXPECT_FALSE(ParseChoices("", allowed).ok());
+  EXPECT_FALSE(ParseChoices("read,", allowed).ok());
+}
+
 TEST(TokenIds, AreNumbersWithCommas) {
   EXPECT_EQ(*ParseTokenIds("504,3575,0"), (std::vector<int32_t>{504, 3575, 0}));
   for (const char* text : {"", "1,", ",1", "1 2", "-1", "99999999999", "x"}) {

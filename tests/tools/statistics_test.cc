@@ -15,6 +15,13 @@ TEST(Median, IsTheMiddleOne) {
   EXPECT_EQ(Median({1, 1, 1, 100, 100}), 1) << "not the mean";
 }
 
+TEST(Median, OfRatiosIsOfPairs) {
+  EXPECT_EQ(MedianOfRatios({2, 9, 4}, {1, 3, 1}), 3) << "not the ratio of medians";
+  EXPECT_EQ(MedianOfRatios({1, 2}, {1}), std::nullopt);
+  EXPECT_EQ(MedianOfRatios({}, {}), std::nullopt);
+  EXPECT_EQ(MedianOf({}), std::nullopt);
+}
+
 TEST(Variation, IsTheSamplesDeviationOverItsMean) {
   EXPECT_DOUBLE_EQ(CoefficientOfVariation({2, 4, 4, 4, 5, 5, 7, 9}), std::sqrt(32.0 / 7) / 5);
   EXPECT_EQ(CoefficientOfVariation({5, 5, 5}), 0);

@@ -84,28 +84,81 @@ TEST(DiskStat, CountsSectorsOf512Bytes) {
   EXPECT_EQ(ParseDiskStat("a b c d e f g h i j k"), std::nullopt);
 }
 
+// As the NFS client writes it with nfs3 (statvers 1.0, of old kernels) and nfs4 (1.1), shortened.
 constexpr const char* kMountStats =
     "device proc mounted on /proc with fstype proc\n"
+    "no device mounted on /mnt/none with fstype nfs\n"
     "device server:/a mounted on /mnt/a with fstype nfs4 statvers=1.1\n"
-    "\topts:\trw,vers=4.2\n"
-    "\tbytes:\t1 2 3 4 500 600 7 8\n"
-    "device server:/b mounted on /mnt/b with fstype nfs statvers=1.1\n"
-    "\tbytes:\t1 2 3 4 5000 6000 7 8\n";
+    "\topts:\trw,vers=4.2,rsize=1048576,wsize=1048576,hard,proto=tcp,nconnect=8\n"
+    "\tage:\t3542\n"
+    "\tcaps:\tcaps=0x3ffdf,wtmult=512,dtsize=32768,bsize=0,namlen=255\n"
+    "\tnfsv4:\tbm0=0xfdffbfff,bm1=0x40f9be3e,bm2=0x803,acl=0x3,sessions,pnfs=not configured\n"
+    "\tevents:\t39 11 0 1 0 2 25 5 0 0 0 34 0 2 5 3 0 5 0 2 1 0 0 0 0 4 1\n"
+    "\tbytes:\t1 2 300 400 500 600 7 8\n"
+    "\tRPC iostats version: 1.1  p/v: 100003/4 (nfs)\n"
+    "\txprt:\ttcp 0 0 6 0 29 169588 169584 0 4885578 0 31 7116 4400333\n"
+    "\tper-op statistics\n"
+    "\t        READ: 30802 30802 0 5 6 0 1 2 0\n"
+    "device server:/b mounted on /mnt/my\\040b with fstype nfs statvers=1.0\n"
+    "\topts:\trw,vers=3\n"
+    "\tbytes:\t1 2 3 4 5000 6000 7 8\n"
+    "\tRPC iostats version: 1.0  p/v: 100003/3 (nfs)\n"
+    "device server:/c mounted on /mnt/my\\040b/under with fstype nfs statvers=1.1\n"
+    "\tbytes:\t1 2 3 4 5 6 7 8\n"
+    "device tmpfs mounted on /mnt/a/tmp with fstype tmpfs\n";
 
-TEST(NfsMountStats, TakesTheServerBytesOfThisMount) {
-  EXPECT_EQ(ParseNfsMountStats(kMountStats, "/mnt/a"), (ByteCounts{500, 600}));
-  EXPECT_EQ(ParseNfsMountStats(kMountStats, "/mnt/b"), (ByteCounts{5000, 6000}));
+TEST(NfsMountStats, TakesTheDirectAndTheServerBytesOfThisMount) {
+  EXPECT_EQ(ParseNfsMountStats(kMountStats, "/mnt/a"), (NfsByteCounts{{300, 400}, {500, 600}}));
+  EXPECT_EQ(ParseNfsMountStats(kMountStats, "/mnt/my b"), (NfsByteCounts{{3, 4}, {5000, 6000}}));
   EXPECT_EQ(ParseNfsMountStats(kMountStats, "/mnt"), std::nullopt);
   EXPECT_EQ(ParseNfsMountStats(kMountStats, "/proc"), std::nullopt);
+  EXPECT_EQ(ParseNfsMountStats(kMountStats, "/mnt/none"), std::nullopt);
+}
+
+TEST(NfsMountStats, TakesTheMountOnTop) {
+  const std::string text = "device auto mounted on /mnt/a with fstype autofs\n" +
+                           std::string(kMountStats) +
+                           "device other:/a mounted on /mnt/a with fstype nfs4 statvers=1.1\n"
+                           "\tbytes:\t1 2 3 4 50 60 7 8\n";
+  EXPECT_EQ(ParseNfsMountStats(text, "/mnt/a"), (NfsByteCounts{{3, 4}, {50, 60}}));
+}
+
+TEST(NfsMountStats, ALineThatIsCutOffIsNoCount) {
+  const std::string head = "device s:/a mounted on /a with fstype nfs4 statvers=1.1\n\tbytes:\t";
+  EXPECT_EQ(ParseNfsMountStats(head + "1 2 3 4 5", "/a"), std::nullopt);
+  EXPECT_EQ(ParseNfsMountStats(head + "1 2 3 4 5 many", "/a"), std::nullopt);
+  EXPECT_EQ(ParseNfsMountStats(head, "/a"), std::nullopt);
 }
 
 TEST(LustreStats, AddsUpSamples) {
+  // The last field, the sum of squares, is of newer releases.
   EXPECT_EQ(ParseLustreStats("snapshot_time 1700000000.1 secs.nsecs\n"
                              "read_bytes 10 samples [bytes] 4096 1048576 7000000\n"
-                             "write_bytes 3 samples [bytes] 4096 1048576 3000000\n"),
+                             "write_bytes 3 samples [bytes] 4096 1048576 3000000 900000\n"),
             (ByteCounts{7000000, 3000000}));
   EXPECT_EQ(ParseLustreStats("snapshot_time 1700000000.1 secs.nsecs\n"), (ByteCounts{0, 0}));
   EXPECT_EQ(ParseLustreStats("nothing"), std::nullopt);
+}
+
+TEST(LustreStats, TakesTheLinesThatItIsAskedFor) {
+  const char* llite =
+      "snapshot_time 1700000000.1 secs.nsecs\n"
+      "read_bytes 10 samples [bytes] 4096 1048576 7000000\n"
+      "osc_read 3 samples [bytes] 4096 1048576 50\n"
+      "osc_write 3 samples [bytes] 4096 1048576 60\n"
+      "open 7 samples [regs]\n";
+  EXPECT_EQ(ParseLustreStats(llite, "osc_read", "osc_write"), (ByteCounts{50, 60}));
+  EXPECT_TRUE(HasLustreLine(llite, "osc_read"));
+  EXPECT_FALSE(HasLustreLine(llite, "osc"));
+}
+
+TEST(KernelRelease, IsComparedByNumbers) {
+  EXPECT_TRUE(IsKernelAtLeast("6.1.0-18-amd64", 5, 12));
+  EXPECT_TRUE(IsKernelAtLeast("5.12", 5, 12));
+  EXPECT_FALSE(IsKernelAtLeast("5.9.16", 5, 12));
+  EXPECT_FALSE(IsKernelAtLeast("4.20.1", 5, 12));
+  EXPECT_FALSE(IsKernelAtLeast("5", 5, 0));
+  EXPECT_FALSE(IsKernelAtLeast("", 0, 0));
 }
 
 TEST(SelectedWord, IsTheOneInBrackets) {

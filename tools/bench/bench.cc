@@ -10,6 +10,7 @@
 
 #include "offload/clock.h"
 #include "tools/bench/bench_row.h"
+#include "tools/bench/bench_table.h"
 #include "tools/bench/bench_text.h"
 #include "tools/bench/cell_run.h"
 #include "tools/bench/cell_space.h"
@@ -242,6 +243,20 @@ class ModelKv {
   std::unique_ptr<RealKv> kv_;
 };
 
+// The row as a format for people shows it.
+std::string Shown(OutputFormat format, const Json& row, bool first) {
+  switch (format) {
+    case OutputFormat::kText: return (first ? "" : "\n") + BenchRowText(row);
+    case OutputFormat::kMarkdown:
+      return (first ? BenchEnvironmentLine(row) + "\n" + BenchMarkdownHead() : "") +
+             BenchMarkdownLine(row);
+    case OutputFormat::kCsv: return (first ? BenchCsvHead() : "") + BenchCsvLine(row);
+    case OutputFormat::kJson:
+    case OutputFormat::kJsonLines: break;
+  }
+  return "";
+}
+
 // The rows of one shape and store, by growing context.
 class Contexts {
  public:
@@ -322,7 +337,8 @@ Result<BenchOutcome> RunCells(const std::vector<BenchCell>& cells,
       KVBED_RETURN_IF_ERROR(writer.Finish());
       return StoppedAt(cells, i, cell.status());
     }
-    KVBED_RETURN_IF_ERROR(writer.Add(cell->row.json));
+    const Json& row = cell->row.json;
+    KVBED_RETURN_IF_ERROR(writer.Add({&row, 1}, Shown(writer.format(), row, writer.empty())));
     outcome.failed_check |= cell->row.failed_check;
     outcome.failed_io |= cell->row.failed_io;
     outcome.unpublishable |= !cell->row.publishable;

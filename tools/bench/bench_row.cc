@@ -7,32 +7,16 @@
 #include <optional>
 
 #include "tools/bench/endurance.h"
-#include "tools/bench/latency_json.h"
 #include "tools/bench/load_json.h"
 #include "tools/bench/real_kv.h"
+#include "tools/bench/row_fields.h"
+#include "tools/bench/row_rules.h"
 #include "tools/bench/statistics.h"
 #include "tools/environment.h"
 #include "tools/rates.h"
 
 namespace kvbed {
 namespace {
-
-constexpr double kNoisyAbove = 0.10;
-constexpr double kToolBoundAbove = 0.8;
-constexpr uint32_t kRepetitionsLeast = 5;
-
-std::optional<double> MedianOf(const std::vector<double>& values) {
-  return values.empty() ? std::nullopt : std::optional(Median(values));
-}
-
-// The median of the ratios of pairs; absent unless each of ours has its counterpart.
-std::optional<double> PairRatio(const std::vector<double>& ours,
-                                const std::vector<double>& theirs) {
-  if (ours.empty() || ours.size() != theirs.size()) return std::nullopt;
-  std::vector<double> ratios;
-  for (size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
-  return Median(ratios);
-}
 
 // One direction's samples in the forms that a row needs.
 struct Samples {
@@ -145,6 +129,7 @@ Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
   };
   set("proc", bytes.process, "/proc/self/io can't be read");
   set("device", bytes.device, bytes.source_reason);
+  set("past_cache", bytes.past_cache, "only NFS counts what went past its client's page cache");
   const std::string no_ratio =
       bytes.device ? "nothing was moved in this direction" : bytes.source_reason;
   SetOrReason(out, "device_read_ratio", verdict.read_ratio, no_ratio);
@@ -152,10 +137,16 @@ Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
   SetOrReason(out, "device_ratio", verdict.worse_ratio, no_ratio);
   out["proof"] = std::string(CounterSourceName(bytes.source));
   if (!bytes.source_reason.empty()) out["proof_reason"] = bytes.source_reason;
+  out["devices"] = bytes.devices;
+  SetTextOrReason(out, "redundancy", bytes.redundancy, "none in sight");
+  SetTextOrReason(out, "memory", bytes.memory, "not in memory as far as one can see");
   // A store that goes on writing after the clock stopped knows better than the device does then.
-  SetOrReason(out, "write_amplification",
-              m.store.write_amplification ? m.store.write_amplification : verdict.write_ratio,
-              no_ratio);
+  const bool written_later = !m.store.direct && !Durable(m);
+  const std::optional<double> by_device = written_later ? std::nullopt : verdict.write_ratio;
+  SetOrReason(
+      out, "write_amplification",
+      m.store.write_amplification ? m.store.write_amplification : by_device,
+      written_later ? "the kernel writes what isn't synced after the clock stopped" : no_ratio);
   out["dup4k_pct"] = m.duplicate_pages_percent;
   SetNull(out, "zstd_ratio", "kvbed is built without zstd");
   out["other_io"] = verdict.other_io;
@@ -187,7 +178,7 @@ Json OffloadJson(const Measurement& m, const Samples& samples) {
   out["d2_ns"] = median.d2_ns;
   out["first_done_ns"] = median.first_done_ns;
   out["last_done_ns"] = median.last_done_ns;
-  out["lat_ns"] = LatencyJson(m.offload_latencies_ns);
+  out["lat_ns"] = LatencyJson(m.offload_latencies_ns, "records");
   return out;
 }
 
@@ -203,7 +194,7 @@ Json RestoreRowJson(const Measurement& m, const Samples& samples) {
               m.ttft_reason);
   out["first_done_ns"] = median.first_done_ns;
   out["last_done_ns"] = median.last_done_ns;
-  out["lat_ns"] = LatencyJson(m.restore_latencies_ns);
+  out["lat_ns"] = LatencyJson(m.restore_latencies_ns, "records");
   return out;
 }
 
@@ -211,7 +202,7 @@ Json FirstWriteJson(const Measurement& m) {
   Json out;
   const std::string reason = m.first_write_reason.empty() ? "no sample" : m.first_write_reason;
   SetOrReason(out, "gb_per_s", MedianOf(m.first_write_gb_per_s), reason);
-  SetOrReason(out, "efficiency", PairRatio(m.first_write_gb_per_s, m.first_write_fio_gb_per_s),
+  SetOrReason(out, "efficiency", MedianOfRatios(m.first_write_gb_per_s, m.first_write_fio_gb_per_s),
               !m.first_write_fio_reason.empty() ? m.first_write_fio_reason
               : !m.fio.reason.empty()           ? m.fio.reason
                                                 : reason);
@@ -252,22 +243,24 @@ Json CeilingJson(const Measurement& m, const Samples& offload, const Samples& re
   const std::string& why = m.fio.reason;
   set("write_gb_per_s", MedianOf(m.fio.write), why);
   set("read_gb_per_s", MedianOf(m.fio.read), why);
-  set("write_efficiency", PairRatio(offload.gb_per_s, m.fio.write), why);
-  set("read_efficiency", PairRatio(restore.gb_per_s, m.fio.read), why);
-  set("cpu_s_per_gb", MedianOf(m.fio_cpu_s_per_gb), why);
+  set("write_efficiency", MedianOfRatios(offload.gb_per_s, m.fio.write), why);
+  set("read_efficiency", MedianOfRatios(restore.gb_per_s, m.fio.read), why);
+  const auto fio_cpu = MedianOf(m.fio_cpu_s_per_gb);
+  set("cpu_s_per_gb", fio_cpu && *fio_cpu > 0 ? fio_cpu : std::nullopt,
+      fio_cpu ? "fio counts its processor time in whole milliseconds, and used less" : why);
   SetTextOrReason(out, "fio_job", m.fio_job, why);
   out["reason"] = TextOrNull(why);
   set("huge_write_gb_per_s", MedianOf(m.fio_huge.write), m.fio_huge.reason);
   set("huge_read_gb_per_s", MedianOf(m.fio_huge.read), m.fio_huge.reason);
   set("raw_write_gb_per_s", MedianOf(m.raw.write), m.raw.reason);
   set("raw_read_gb_per_s", MedianOf(m.raw.read), m.raw.reason);
-  set("raw_write_efficiency", PairRatio(offload.gb_per_s, m.raw.write), m.raw.reason);
-  set("raw_read_efficiency", PairRatio(restore.gb_per_s, m.raw.read), m.raw.reason);
+  set("raw_write_efficiency", MedianOfRatios(offload.gb_per_s, m.raw.write), m.raw.reason);
+  set("raw_read_efficiency", MedianOfRatios(restore.gb_per_s, m.raw.read), m.raw.reason);
   const auto set_best = [&](const std::string& verb, const Samples& ours,
                             std::vector<double> CeilingSamples::*direction) {
     const BestCeiling best = Best(m, direction);
     const auto ratio =
-        best.samples != nullptr ? PairRatio(ours.gb_per_s, *best.samples) : std::nullopt;
+        best.samples != nullptr ? MedianOfRatios(ours.gb_per_s, *best.samples) : std::nullopt;
     set(fmt::format("best_{}_efficiency", verb), ratio, "no ceiling was measured");
     SetTextOrReason(out, fmt::format("best_{}", verb), best.name, "no ceiling was measured");
   };
@@ -326,7 +319,7 @@ std::vector<std::string> Remarks(const Measurement& m, const Samples& offload,
     remarks.push_back("some records went into slots that were not written before");
   }
   if (tool_bound) {
-    remarks.push_back("tool-bound: a ceiling is above 0.8 of what kvbed does without a disk");
+    remarks.push_back("tool-bound: a ceiling is above 0.8 of what kvbed does over a null device");
   }
   const std::vector<std::string> load = LoadRemarks(m);
   remarks.insert(remarks.end(), load.begin(), load.end());

@@ -5,12 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "tools/bench/row_fields.h"
 #include "tools/csv_field.h"
 
 namespace kvbed {
 namespace {
-
-using Path = Json::json_pointer;
 
 struct Column {
   const char* title;  // Markdown
@@ -39,38 +38,26 @@ constexpr Column kColumns[] = {
     {"recompute s", "ttft_recompute_ns", "/ttft/recompute/total_ns", -2},
     {"in memory s", "ttft_in_memory_ns", "/ttft/in_memory/total_ns", -2},
     {"break-even GB/s", "break_even_gb_per_s", "/break_even/bandwidth_gb_per_s", 3},
+    {"written/stored", "write_amplification", "/bytes/write_amplification", 3},
+    {"filesystem", "fs_type", "/store/fs_type", -1},
+    {"proof", "proof", "/bytes/proof", -1},
     {"device bytes", "device_ratio", "/bytes/device_ratio", 3},
+    {"store is", "design", "/store/design", -1},
     {"verify", "verify", "/verify/status", -1},
     {"status", "status", "/status", -1},
     {"publishable", "publishable", "/publishable", -1},
 };
 
-const Json* Find(const Json& row, const char* path) {
-  const Path pointer(path);
-  return row.contains(pointer) && !row.at(pointer).is_null() ? &row.at(pointer) : nullptr;
-}
-
-std::string Text(const Json& row, const char* path, int digits, const char* absent) {
-  const Json* value = Find(row, path);
-  if (value == nullptr) return absent;
-  if (value->is_string()) return value->get<std::string>();
-  if (digits == -2) return fmt::format("{:.3f}", value->get<double>() / 1e9);
-  if (digits >= 0 && value->is_number()) {
-    return fmt::format("{:.{}f}", value->get<double>(), digits);
-  }
-  return value->dump();
-}
-
 // "2.31 GB/s (1.08 x fio, 0.96 x raw), 0.09 CPU s/GB, spread 3 %"
 std::string DirectionText(const Json& row, const std::string& side, const std::string& verb) {
   const std::string at = "/" + side;
-  if (Find(row, at.c_str()) == nullptr) {
-    return "not measured: " + Text(row, (at + "_reason").c_str(), -1, "");
+  if (FindField(row, at.c_str()) == nullptr) {
+    return "not measured: " + FieldText(row, (at + "_reason").c_str(), -1, "");
   }
   const auto number = [&](const std::string& path, int digits) {
-    return Text(row, path.c_str(), digits, "?");
+    return FieldText(row, path.c_str(), digits, "?");
   };
-  const Json* cv = Find(row, (at + "/cv").c_str());
+  const Json* cv = FindField(row, (at + "/cv").c_str());
   return fmt::format("{} GB/s ({} x fio, {} x raw), {} CPU s/GB, spread {:.0f} %",
                      number(at + "/gb_per_s", 2), number("/ceiling/" + verb + "_efficiency", 2),
                      number("/ceiling/raw_" + verb + "_efficiency", 2),
@@ -79,30 +66,75 @@ std::string DirectionText(const Json& row, const std::string& side, const std::s
 
 // "profile steady (reached, 7 rounds), cache direct, aged, working set 64.000 GB (2.0 x memory)"
 std::string ConditionsText(const Json& row) {
-  const auto text = [&](const char* path, int digits = -1) { return Text(row, path, digits, "?"); };
+  const auto text = [&](const char* path, int digits = -1) {
+    return FieldText(row, path, digits, "?");
+  };
   std::string out = "profile " + text("/cell/profile");
-  if (Find(row, "/steady/rounds") != nullptr) {
+  if (FindField(row, "/steady/rounds") != nullptr) {
     out += fmt::format(" ({}, {} rounds)", text("/steady/state"), text("/steady/rounds"));
   }
-  if (Find(row, "/cell/cache_mode") != nullptr) out += ", cache " + text("/cell/cache_mode");
-  if (Find(row, "/aged") != nullptr) out += ", aged";
-  if (const Json* bytes = Find(row, "/working_set/bytes")) {
+  if (FindField(row, "/cell/cache_mode") != nullptr) out += ", cache " + text("/cell/cache_mode");
+  if (FindField(row, "/aged") != nullptr) out += ", aged";
+  if (const Json* bytes = FindField(row, "/working_set/bytes")) {
     out += fmt::format(", working set {:.3f} GB ({} x memory)", bytes->get<double>() / 1e9,
                        text("/working_set/of_memory", 2));
   }
   return out;
 }
 
+// "ext4 on sda, sdb (md raid1)", "tmpfs: memory, not a disk".
+std::string StorageText(const Json& row) {
+  const std::string fs_type = FieldText(row, "/store/fs_type", -1, "no filesystem");
+  if (const Json* memory = FindField(row, "/bytes/memory")) {
+    const auto name = memory->get<std::string>();
+    return fmt::format("{}: memory, not a disk", name == fs_type ? name : fs_type + " on " + name);
+  }
+  const Json* devices = FindField(row, "/bytes/devices");
+  if (devices == nullptr || devices->empty()) {
+    return fmt::format("{}, and no device in sight: {}", fs_type,
+                       FieldText(row, "/bytes/proof_reason", -1, "?"));
+  }
+  const std::string redundancy = FieldText(row, "/bytes/redundancy", -1, "");
+  return fmt::format("{} on {}{}", fs_type,
+                     fmt::join(devices->get<std::vector<std::string>>(), ", "),
+                     redundancy.empty() ? "" : " (" + redundancy + ")");
+}
+
+std::string Seconds(const Json& row, const char* path) {
+  return FindField(row, path) != nullptr ? FieldText(row, path, kNsInSeconds, "") + " s"
+                                         : "not measured";
+}
+
+// What a restore is worth; nothing where there is nothing to compare it with.
+std::string WorthText(const Json& row) {
+  if (FindField(row, "/break_even/seconds_saved") == nullptr) return "";
+  return fmt::format(
+      "  first token:   restored {}, copied in memory {}, in memory {}, recomputed {} ({})\n"
+      "  break-even:    {} GB/s; a restore saves {} s\n",
+      FindField(row, "/ttft/restore") != nullptr
+          ? Seconds(row, "/ttft/restore/total_ns")
+          : Seconds(row, "/restore/median_ns") + " without a decode call",
+      Seconds(row, "/ttft/ram_copy/total_ns"), Seconds(row, "/ttft/in_memory/total_ns"),
+      Seconds(row, "/ttft/recompute/total_ns"), FieldText(row, "/ttft/recompute/device", -1, "?"),
+      FieldText(row, "/break_even/bandwidth_gb_per_s", 3, "?"),
+      FieldText(row, "/break_even/seconds_saved", 3, "?"));
+}
+
 }  // namespace
 
 std::string BenchRowText(const Json& row) {
-  const auto text = [&](const char* path, int digits = -1) { return Text(row, path, digits, "?"); };
-  const Json* stored = Find(row, "/bytes/stored");
+  const auto text = [&](const char* path, int digits = -1) {
+    return FieldText(row, path, digits, "?");
+  };
+  const Json* stored = FindField(row, "/bytes/stored");
   std::string out =
       fmt::format("{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB\n", text("/model/name"),
                   text("/cell/ctx_tokens"), text("/cell/store"), text("/cell/blocks"),
                   text("/cell/record_bytes"), stored ? stored->get<double>() / 1e9 : 0);
   out += fmt::format("  conditions:    {}\n", ConditionsText(row));
+  out += fmt::format("  storage:       {}\n", StorageText(row));
+  out += fmt::format("  the store:     {}; {} bytes written for each stored\n",
+                     text("/store/design"), text("/bytes/write_amplification", 3));
   out += fmt::format("  offload to {}: {}\n", text("/cell/durability"),
                      DirectionText(row, "offload", "write"));
   out +=
@@ -110,14 +142,15 @@ std::string BenchRowText(const Json& row) {
                   text("/offload_first_write/efficiency", 2));
   out += fmt::format("  restore:       {}, verified: {}\n", DirectionText(row, "restore", "read"),
                      text("/verify/status"));
-  if (Find(row, "/mix") != nullptr) {
+  if (FindField(row, "/mix") != nullptr) {
     out +=
         fmt::format("  in a mix:      {} GB/s restored beside {} GB/s offloaded ({} asked for)\n",
                     text("/mix/restore_gb_per_s", 2), text("/mix/offload_gb_per_s", 2),
                     text("/mix/offload_gb_per_s_asked", 2));
   }
+  out += WorthText(row);
   out +=
-      fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; no disk {} and {}\n",
+      fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; null {} and {}\n",
                   text("/ceiling/write_gb_per_s", 2), text("/ceiling/read_gb_per_s", 2),
                   text("/ceiling/raw_write_gb_per_s", 2), text("/ceiling/raw_read_gb_per_s", 2),
                   text("/ceiling/null_write_gb_per_s", 2), text("/ceiling/null_read_gb_per_s", 2));
@@ -133,13 +166,13 @@ std::string BenchRowText(const Json& row) {
 }
 
 std::string BenchEnvironmentLine(const Json& row) {
-  const auto text = [&](const char* path) { return Text(row, path, -1, "unknown"); };
-  const Json* memory = Find(row, "/env/memory_bytes");
+  const auto text = [&](const char* path) { return FieldText(row, path, -1, "unknown"); };
+  const Json* memory = FindField(row, "/env/memory_bytes");
   return fmt::format("kvbed {}: {}, {} CPUs, {:.0f} GiB, {}, {} on {}{}\n", text("/kvbed_version"),
                      text("/env/cpu"), text("/env/cpus_usable"),
                      memory ? memory->get<double>() / (1 << 30) : 0, text("/env/kernel"),
                      text("/env/fs_type"), text("/env/block_devices/0/name"),
-                     Find(row, "/cell/label") ? ", label " + text("/cell/label") : "");
+                     FindField(row, "/cell/label") ? ", label " + text("/cell/label") : "");
 }
 
 std::string BenchMarkdownHead() {
@@ -154,7 +187,7 @@ std::string BenchMarkdownHead() {
 std::string BenchMarkdownLine(const Json& row) {
   std::string line = "|";
   for (const Column& column : kColumns) {
-    line += fmt::format(" {} |", Text(row, column.path, column.digits, ""));
+    line += fmt::format(" {} |", FieldText(row, column.path, column.digits, ""));
   }
   return line + "\n";
 }
@@ -168,7 +201,7 @@ std::string BenchCsvHead() {
 std::string BenchCsvLine(const Json& row) {
   std::vector<std::string> fields;
   for (const Column& column : kColumns) {
-    fields.push_back(CsvField(Text(row, column.path, -1, "")));
+    fields.push_back(CsvField(FieldText(row, column.path, -1, "")));
   }
   return fmt::format("{}\n", fmt::join(fields, ","));
 }

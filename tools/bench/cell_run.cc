@@ -121,22 +121,17 @@ void CellRun::DescribeStore() {
   result_.store = place_->store().info();
   overwrites_ = result_.store.overwrites;
   const std::string no_files = "the store has no files";
+  if (has_files()) device_ = DeviceCounters::For(place_->folder(), {});
   ByteEvidence& bytes = result_.bytes;
+  bytes = EvidenceBy(device_);
   bytes.direct = result_.store.direct;
-  bytes.process = bytes.device = ByteCounts{};
-  if (has_files()) {
-    device_ = DeviceCounters::For(place_->folder(), {});
-    bytes.source_reason = device_.reason();
-    bytes.redundancy = device_.redundancy();
-  } else {
+  if (!has_files()) {
     bytes.source_reason = result_.first_write_reason = result_.null_reason = no_files;
   }
   if (cell().store.spec.kind == StoreKind::kRocksDb) {
     result_.null_reason = "RocksDB reads what it wrote, so it can't run over a disk without one";
     bytes.redundancy = "RocksDB's log and compactions";
   }
-  bytes.source = device_.source();
-  if (bytes.source == CounterSource::kUnavailable) bytes.device.reset();
   ceilings_.emplace(CeilingPlace{.folder = place_->folder(),
                                  .block_bytes = cell().geometry.record_bytes(),
                                  .blocks = cell().blocks(),

@@ -27,14 +27,16 @@ std::string EscapedFileName(const std::string& path) {
 std::string JobOptions(const FioJob& job) {
   std::string text = fmt::format(
       "filename={}\n"
-      "rw={}\n"
+      "rw={}{}\n"
       "bs={}\n"
       "size={}\n"
-      "ioengine=io_uring\n"
+      "ioengine={}\n"
       "iodepth={}\n"
-      "direct=1\n",
-      EscapedFileName(job.file), job.write ? "write" : "read", job.block_bytes,
-      job.block_bytes * job.blocks, job.iodepth);
+      "direct={}\n",
+      EscapedFileName(job.file), job.random ? "rand" : "", job.write ? "write" : "read",
+      job.block_bytes, job.block_bytes * job.blocks, job.ioengine, job.iodepth, job.direct ? 1 : 0);
+  if (!job.direct) text += "invalidate=0\n";
+  if (job.registered) text += "fixedbufs=1\nregisterfiles=1\n";
   if (job.write) {
     text += fmt::format("end_fsync=1\nfallocate={}\n",
                         job.file_state == FioFileState::kPreallocated ? "native" : "none");

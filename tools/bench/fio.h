@@ -22,6 +22,10 @@ struct FioJob {
   uint32_t iodepth = 16;
   bool huge_pages = false;  // buffers in hugetlb memory
   FioFileState file_state = FioFileState::kWritten;
+  std::string ioengine = "io_uring";
+  bool direct = true;       // else the page cache, which fio doesn't drop before it starts
+  bool random = false;      // each block once, in fio's random order
+  bool registered = false;  // buffers and file, as kvbed's
 };
 
 // A job file that `fio FILE` runs.

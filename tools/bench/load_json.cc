@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "tools/bench/cache_state.h"
-#include "tools/bench/latency_json.h"
+#include "tools/bench/row_fields.h"
 #include "tools/bench/statistics.h"
 #include "tools/rates.h"
 
@@ -96,8 +96,8 @@ void SetMix(Json& row, const Measurement& m) {
                 {"restore_gb_per_s", Median(restore)},
                 {"offload_snapshot_bytes", m.mix->snapshot_bytes},
                 {"samples_ns", m.mix->restore_ns},
-                {"lat_ns", LatencyJson(m.mix->latencies_ns)},
-                {"alone_lat_ns", LatencyJson(m.restore_latencies_ns)}};
+                {"lat_ns", LatencyJson(m.mix->latencies_ns, "records")},
+                {"alone_lat_ns", LatencyJson(m.restore_latencies_ns, "records")}};
 }
 
 void SetSteady(Json& row, const Measurement& m) {

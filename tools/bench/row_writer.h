@@ -1,8 +1,10 @@
-// Shows each row of a benchmark as soon as there is one, and keeps it where it was asked for.
+// Where a benchmark's rows go as soon as there are any: standard output, and the files of --out and
+// --json. It doesn't know what a row says; tables are the caller's.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "offload/status.h"
@@ -13,19 +15,20 @@ namespace kvbed {
 
 class RowWriter {
  public:
-  // Both must outlive it. `out_file` gets each row as a line.
   RowWriter(const OutputOptions& output, const std::optional<std::string>& out_file)
       : output_(output), out_file_(out_file) {}
 
-  Status Add(const Json& row);
-  // What can be written only as a whole.
+  OutputFormat format() const { return output_.format; }
+  bool empty() const { return rows_.empty(); }
+  // Appends each row to --out and prints them: as lines of JSON, or `shown` where a format for
+  // people was asked for. What was measured is shown, whatever became of the file.
+  Status Add(std::span<const Json> rows, const std::string& shown);
+  // All rows to --json, and to standard output under -o json.
   Status Finish() const;
 
  private:
-  Status Show(const Json& row, bool first) const;
-
-  const OutputOptions& output_;
-  const std::optional<std::string>& out_file_;
+  const OutputOptions output_;
+  const std::optional<std::string> out_file_;
   Json rows_ = Json::array();
 };
 

@@ -1,4 +1,5 @@
-// What a timed section used, by the process's and the device's own counters. It judges nothing.
+// What a timed section used: CPU time, and the bytes that the process and the device moved by their
+// own counters. It doesn't know what the section was to move.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +13,22 @@ namespace kvbed {
 
 class SectionMeter {
  public:
-  // The section begins. `device` must outlive it.
+  // The section starts. `device` must outlive it.
   explicit SectionMeter(const DeviceCounters& device);
 
-  // CPU time since the start, ns; what was moved is added to `evidence`.
+  // CPU time of all threads since the start, in ns; what was moved is added to `evidence`, where a
+  // count that can't be read becomes absent.
   uint64_t Stop(ByteEvidence& evidence) const;
 
  private:
-  std::optional<ByteCounts> Device() const;
-
   const DeviceCounters& device_;
   std::optional<ByteCounts> device_before_;
+  std::optional<ByteCounts> past_cache_before_;
   ProcessUsage before_;
 };
 
-// Only the direction that the section is about: the other one is manifests.
+// Only the direction that a section is about: the other one is manifests and the like.
 enum class Direction { kWrite, kRead };
-
-// A count that is absent in the section is absent in the sum from then on.
 void AddDirection(const ByteEvidence& section, Direction direction, ByteEvidence& sum);
 
 }  // namespace kvbed

@@ -9,12 +9,6 @@
 namespace kvbed {
 namespace {
 
-ByteEvidence NothingMoved() {
-  ByteEvidence bytes;
-  bytes.process = bytes.device = ByteCounts{};
-  return bytes;
-}
-
 void Append(const std::vector<uint64_t>& from, std::vector<uint64_t>& to) {
   to.insert(to.end(), from.begin(), from.end());
 }
@@ -23,7 +17,7 @@ void Append(const std::vector<uint64_t>& from, std::vector<uint64_t>& to) {
 
 Result<OffloadedSet> SetMover::Offload(LoadMover& mover, const PartName& name, bool sync) {
   OffloadedSet out;
-  out.bytes = NothingMoved();
+  out.bytes = EvidenceBy(device_);
   uint64_t number = 0;
   for (const std::vector<LoadPart>& round : shape_.rounds) {
     if (Interrupted()) return InterruptedStatus();
@@ -48,7 +42,7 @@ Status SetMover::OffloadRound(LoadMover& mover, const std::vector<LoadPart>& rou
   for (size_t i = 0; i < round.size(); ++i) {
     parts.push_back({round[i].sequence, &sequences[i], &manifests[i], {}});
   }
-  ByteEvidence section = NothingMoved();
+  ByteEvidence section = EvidenceBy(device_);
   const SectionMeter meter(device_);
   auto sample =
       mover.Offload(parts, {.mode = CommitMode::kNew, .sync = sync, .keep_latencies = true});
@@ -65,7 +59,7 @@ Status SetMover::OffloadRound(LoadMover& mover, const std::vector<LoadPart>& rou
 
 Result<RestoredSet> SetMover::Restore(LoadMover& mover, const SnapshotSet& set) {
   RestoredSet out;
-  out.bytes = NothingMoved();
+  out.bytes = EvidenceBy(device_);
   for (size_t round = 0; round < set.size() && out.failed_read.ok(); ++round) {
     if (Interrupted()) return InterruptedStatus();
     pool_.PoisonAll();
@@ -85,7 +79,7 @@ Status SetMover::RestoreRound(LoadMover& mover, const std::vector<LoadPart>& rou
   for (size_t i = 0; i < manifests.size(); ++i) {
     parts.push_back({round[i].sequence, &sequences[i], &manifests[i], {}});
   }
-  ByteEvidence section = NothingMoved();
+  ByteEvidence section = EvidenceBy(device_);
   const SectionMeter meter(device_);
   auto sample = mover.Restore(parts, {.keep_latencies = true});
   const uint64_t cpu_ns = meter.Stop(section);

@@ -15,6 +15,18 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
+std::optional<double> MedianOf(const std::vector<double>& values) {
+  return values.empty() ? std::nullopt : std::optional(Median(values));
+}
+
+std::optional<double> MedianOfRatios(const std::vector<double>& ours,
+                                     const std::vector<double>& theirs) {
+  if (ours.empty() || ours.size() != theirs.size()) return std::nullopt;
+  std::vector<double> ratios;
+  for (size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
+  return Median(ratios);
+}
+
 double CoefficientOfVariation(const std::vector<double>& values) {
   if (values.size() < 2) return 0;
   const auto count = static_cast<double>(values.size());

@@ -10,6 +10,13 @@ namespace kvbed {
 // The mean of the two middle ones for an even number. At least one value.
 double Median(std::vector<double> values);
 
+// Absent for no value.
+std::optional<double> MedianOf(const std::vector<double>& values);
+
+// The median of the ratios of pairs; absent unless each of ours has its counterpart.
+std::optional<double> MedianOfRatios(const std::vector<double>& ours,
+                                     const std::vector<double>& theirs);
+
 // Standard deviation of the sample over its mean; 0 for fewer than two values.
 double CoefficientOfVariation(const std::vector<double>& values);
 

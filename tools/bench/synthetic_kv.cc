@@ -5,27 +5,14 @@
 
 #include "offload/bytes.h"
 #include "offload/digest.h"
+#include "tools/bench/mixed.h"
+#include "tools/bench/page_stamps.h"
 
 namespace kvbed {
-namespace {
-
-// splitmix64 (https://prng.di.unimi.it/splitmix64.c): a good mixer of counters.
-uint64_t Mixed(uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
-}  // namespace
-
 Result<SyntheticKv> SyntheticKv::Create(const KvGeometry& geometry, uint64_t seed) {
   KVBED_ASSIGN_OR_RETURN(AlignedBuffer base, AlignedBuffer::Allocate(RoundUp(
                                                  geometry.payload_bytes(), sizeof(uint64_t))));
-  const MutableBytes bytes = base.bytes();
-  for (uint64_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
-    StoreLe<uint64_t>(bytes, at, Mixed(seed ^ Mixed(at)));
-  }
+  PageStamps::FillBase(base.bytes(), seed);
   return SyntheticKv(geometry, seed, std::move(base));
 }
 

@@ -14,6 +14,7 @@ function mapTitle(row, labels) {
     textAt(row.json, 'cell.ioengine') ?? '',
     yesNo(cell.direct, 'direct', 'buffered'),
     yesNo(cell.registered, 'registered', 'not registered'),
+    textAt(row.json, 'cell.order') ?? '',
     row.store,
     labels.length > 1 || row.label !== '' ? labelName(row.label) : '',
   ].filter((part) => part !== '')
@@ -43,11 +44,13 @@ function cellTime(rows, path) {
   return times.length === 0 ? null : median(times);
 }
 
-// The depth that the rows name; else the smallest with 95 % of this size's peak.
+// The depth that the rows name; none where they say why there is none; else the smallest with 95 %
+// of this size's peak.
 function kneeOf(depths, cellAt) {
   for (const depth of depths) {
     for (const row of cellAt(depth) ?? []) {
       if (row.json.knee === true) return depth;
+      if (row.json.knee === null && row.json.knee_reason) return null;
       const named = numberAt(row.json, 'knee') ?? numberAt(row.json, 'knee.iodepth');
       if (named !== null && depths.includes(named)) return named;
     }

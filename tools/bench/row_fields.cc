@@ -1,0 +1,38 @@
+#include "tools/bench/row_fields.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/bench/statistics.h"
+
+namespace kvbed {
+
+Json LatencyJson(const std::vector<uint64_t>& latencies_ns, std::string_view what) {
+  const Percentiles percentiles = PercentilesOf(latencies_ns);
+  const std::string few = fmt::format("only {} {} were timed", latencies_ns.size(), what);
+  Json out;
+  SetOrReason(out, "p50", percentiles.p50, few);
+  SetOrReason(out, "p99", percentiles.p99, few);
+  SetOrReason(out, "p99_9", percentiles.p99_9, few);
+  out["n"] = latencies_ns.size();
+  return out;
+}
+
+const Json* FindField(const Json& row, const char* path) {
+  const Json::json_pointer pointer(path);
+  return row.contains(pointer) && !row.at(pointer).is_null() ? &row.at(pointer) : nullptr;
+}
+
+std::string FieldText(const Json& row, const char* path, int digits, const char* absent) {
+  const Json* value = FindField(row, path);
+  if (value == nullptr) return absent;
+  if (value->is_string()) return value->get<std::string>();
+  if (digits == kNsInSeconds) return fmt::format("{:.3f}", value->get<double>() / 1e9);
+  if (digits >= 0 && value->is_number()) {
+    return fmt::format("{:.{}f}", value->get<double>(), digits);
+  }
+  return value->dump();
+}
+
+}  // namespace kvbed
