@@ -285,10 +285,7 @@ Result<OffloadedSet> CellRun::WriteSet(uint64_t set) {
 Status CellRun::OffloadOnce(uint64_t set, bool warm_up) {
   const uint64_t before_bytes = place_->store().counters().bytes_written;
   KVBED_ASSIGN_OR_RETURN(const OffloadedSet written, WriteSet(set));
-  if (warm_up) {
-    result_.duplicate_pages_percent = written.duplicate_pages_percent;
-    return Status::Ok();
-  }
+  if (warm_up) return Status::Ok();
   result_.overwrite = overwrote_ && (result_.offload.empty() || result_.overwrite);
   result_.bytes.app.written_bytes += place_->store().counters().bytes_written - before_bytes;
   AddDirection(written.bytes, Direction::kWrite, result_.bytes);
@@ -427,6 +424,7 @@ Measurement CellRun::Finish(const Status& status) {
     result_.first_write_reason = result_.ttft_reason = status.message();
     result_.bytes.source_reason = result_.null_reason = status.message();
   }
+  if (set_mover_) result_.duplicate_pages_percent = set_mover_->duplicate_pages_percent();
   KeepLastRounds();
   if (pool_ != nullptr && result_.huge_page_bytes == 0) {
     result_.huge_page_bytes = pool_->HugePageBytes();

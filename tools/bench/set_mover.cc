@@ -30,14 +30,13 @@ Status SetMover::OffloadRound(LoadMover& mover, const std::vector<LoadPart>& rou
                               const PartName& name, uint64_t& number, OffloadedSet& out) {
   std::vector<Sequence> sequences;
   sequences.reserve(round.size());
-  const bool first = out.set.empty();
   std::vector<Manifest>& manifests = out.set.emplace_back();
   for (const LoadPart& part : round) {
     KVBED_ASSIGN_OR_RETURN(Sequence sequence, data_.FilledSequence(pool_, part.tokens));
     sequences.push_back(std::move(sequence));
     manifests.push_back(data_.NewManifest(name(number++), part.tokens));
   }
-  if (first) out.duplicate_pages_percent = DuplicatePagePercent(sequences[0]);
+  if (!duplicate_pages_percent_) duplicate_pages_percent_ = DuplicatePagePercent(sequences[0]);
   std::vector<LoadMover::OffloadPart> parts;
   for (size_t i = 0; i < round.size(); ++i) {
     parts.push_back({round[i].sequence, &sequences[i], &manifests[i], {}});

@@ -29,7 +29,6 @@ struct OffloadedSet {
   OffloadSample sample;  // times are sums over the rounds
   ByteEvidence bytes;    // writes of the timed sections
   std::vector<uint64_t> latencies_ns;
-  double duplicate_pages_percent = 0;  // of its first part
 };
 
 struct RestoredSet {
@@ -50,6 +49,8 @@ class SetMover {
   using PartName = std::function<std::string(uint64_t part)>;
   // The pool is filled with new data outside the clock.
   Result<OffloadedSet> Offload(LoadMover& mover, const PartName& name, bool sync);
+  // Of the first part that was ever offloaded; counting takes long.
+  double duplicate_pages_percent() const { return duplicate_pages_percent_.value_or(0); }
   // Into poisoned memory.
   Result<RestoredSet> Restore(LoadMover& mover, const SnapshotSet& set);
 
@@ -63,6 +64,7 @@ class SetMover {
   CellData& data_;
   BlockPool& pool_;
   const DeviceCounters& device_;
+  std::optional<double> duplicate_pages_percent_;
 };
 
 }  // namespace kvbed
