@@ -35,12 +35,18 @@ class Bench : public ::testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
-  // The one row of a repetition with these options, the context's among them.
+  // The one row of a repetition with these options, the context's among them; they may say another
+  // number of repetitions, or other I/O.
   Json RowOf(const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments = {"bench",   "--shape",        "smollm2-135m", "-r",
-                                          "1",       "--no-fio",       "--direct",     "optional",
+    std::vector<std::string> arguments = {"bench",   "--shape",        "smollm2-135m", "--no-fio",
                                           "--store", "slab:" + store_, "-o",           "jsonl"};
     arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto unless_given = [&](const char* option, const char* value) {
+      if (std::find(more.begin(), more.end(), option) != more.end()) return;
+      arguments.insert(arguments.end(), {option, value});
+    };
+    unless_given("-r", "1");
+    unless_given("--direct", "optional");
     const CommandRun run = RunKvbed(arguments);
     EXPECT_EQ(run.exit_code, kExitOk) << run.err;
     const std::vector<Json> rows = Rows(run.out);
@@ -224,6 +230,42 @@ TEST_F(Bench, AnInterruptRemovesItsFiles) {
   EXPECT_FALSE(fs::exists(store_));
 }
 
+// The signal comes half a second after the first row is in the file, while the second cell is under
+// way for seconds.
+TEST_F(Bench, AnInterruptKeepsTheRowsThatAreDoneAndNamesTheOthers) {
+  const std::string lines = dir_ / "rows.jsonl";
+  std::string command = KVBED_COMMAND;
+  for (const std::string& argument :
+       {std::string("bench"), std::string("--shape"), std::string("smollm2-135m"),
+        std::string("-c"), std::string("16,4k,8k"), std::string("-r"), std::string("30"),
+        std::string("--no-fio"), std::string("--keep"), std::string("--direct"),
+        std::string("optional"), std::string("--store"), "slab:" + store_, std::string("--out"),
+        lines}) {
+    command += " '" + argument + "'";
+  }
+  // A shell that isn't interactive starts background processes with SIGINT ignored; env sets it
+  // back.
+  const CommandRun run =
+      RunCommand("sh", {"-c", "env --default-signal=INT " + command +
+                                  " & p=$!; for i in $(seq 3000); do test -s " + lines +
+                                  " && break; sleep 0.01; done; sleep 0.5; kill -INT $p; wait $p"});
+  EXPECT_EQ(run.exit_code, 128 + SIGINT) << run.err;
+  std::ifstream in(lines);
+  const auto rows = Rows({std::istreambuf_iterator<char>(in), {}});
+  ASSERT_EQ(rows.size(), 2u) << run.err;
+  EXPECT_EQ(rows[0]["status"], "ok");
+  EXPECT_EQ(rows[1]["status"], "failed");
+  EXPECT_EQ(rows[1]["cell"]["ctx_tokens"], 4096);
+  EXPECT_EQ(rows[1]["reasons"][0], "interrupted");
+  EXPECT_NE(run.err.find("not done: 4096 tokens"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("8192 tokens"), std::string::npos) << run.err;
+  // Of the first cell, since --keep was given, and not half of the second.
+  const CommandRun list = RunKvbed({"store", "ls", "slab:" + store_});
+  EXPECT_NE(list.out.find(" 16 tokens"), std::string::npos) << list.out;
+  EXPECT_EQ(list.out.find("4096 tokens"), std::string::npos) << list.out;
+  EXPECT_EQ(std::count(list.out.begin(), list.out.end(), '\n'), 1) << list.out;
+}
+
 TEST_F(Bench, WhatAKilledOneLeftIsSweptByTheNext) {
   const CommandRun run = RunAndSignal(Arguments({"--no-fio"}, "10000"), store_, "KILL");
   EXPECT_EQ(run.exit_code, 128 + SIGKILL);
@@ -255,6 +297,26 @@ TEST_F(Bench, SaysWhatIsMissingOrWrong) {
   fails({"--shape", "smolm2-135m", "--store", "memory:"}, "did you mean smollm2-135m?");
   fails({"--shape", "smollm2-135m", "--store", "slab:/x#name"}, "not a snapshot");
   fails({"--shape", "smollm2-135m", "--store", "memory:", "-c", "4x"}, "-c");
+  const auto load_fails = [&](std::vector<std::string> load, const std::string& says) {
+    load.insert(load.begin(), {"--shape", "smollm2-135m", "-c", "64", "--direct", "optional"});
+    fails(load, says);
+  };
+  const std::string slab = "slab:" + store_;
+  load_fails({"--store", "memory:", "--aged"}, "--aged needs a store with files");
+  load_fails({"--store", "memory:", "--working-set", "1GB"}, "--working-set needs a store");
+  load_fails({"--store", slab, "--working-set", "1MB"}, "has 1490944 bytes");
+  load_fails({"--store", slab, "--working-set", "much"}, "--working-set");
+  load_fails({"--store", slab, "--cache", "cold"}, "direct=off");
+  load_fails({"--store", slab + "?direct=off", "--cache", "luke"}, "warm or cold");
+  load_fails({"--store", slab, "--mix", "0"}, "--mix");
+  load_fails({"--store", slab + "?direct=off", "--mix", "1", "--cache", "cold"}, "--mix");
+  load_fails({"--store", slab, "--tbw", "600,vendor"}, "--tbw");
+  load_fails({"--store", slab, "--profile", "quick"}, "--profile");
+  load_fails({"--store", slab, "--rounds-max", "9"}, "--profile steady");
+  load_fails({"--store", slab, "--profile", "steady", "-r", "5"}, "--rounds-max");
+  load_fails({"--store", slab, "--fio", "--no-fio"}, "--no-fio");
+  fails({"-m", "toy:8m", "--working-set", "1GB", "--store", slab}, "--working-set");
+  EXPECT_FALSE(fs::exists(store_));
 }
 
 TEST_F(Bench, MovesALongContextThroughASmallPoolInRounds) {
@@ -291,6 +353,116 @@ TEST_F(Bench, ComparesWithAPrefillRateThatIsGiven) {
   EXPECT_EQ(row["ttft"]["recompute"]["prefill_ns"], 500'000'000);
   EXPECT_GT(row["break_even"]["bandwidth_gb_per_s"].get<double>(), 0);
   EXPECT_TRUE(row["ttft"]["restore"].is_null());
+}
+
+TEST_F(Bench, RestoresAWorkingSetInAStoreThatWasAged) {
+  const Json row = RowOf({"-c", "256", "--working-set", "20MB", "--aged", "-r", "5"});
+  EXPECT_EQ(row["working_set"]["snapshots"], 4);  // of 16 records each
+  EXPECT_EQ(row["working_set"]["bytes"], 4 * 16 * 372736);
+  EXPECT_GT(row["working_set"]["of_memory"], 0);
+  EXPECT_EQ(row["aged"]["snapshots"], 26);  // 20 MB in snapshots of 2 records
+  EXPECT_EQ(row["aged"]["freed"], 13);
+  EXPECT_EQ(row["aged"]["refilled"], 7);
+  EXPECT_EQ(row["cell"]["file_state"], "overwrite");
+  EXPECT_EQ(row["verify"]["status"], "equal");
+  EXPECT_EQ(row["verify"]["blocks"], 6 * 16);
+  EXPECT_FALSE(fs::exists(store_));
+}
+
+TEST_F(Bench, RestoresBesideAnOffload) {
+  const Json row = RowOf({"-c", "256", "--mix", "0.05", "-r", "3"});
+  EXPECT_EQ(row["mix"]["offload_gb_per_s_asked"], 0.05);
+  EXPECT_GT(row["mix"]["restore_gb_per_s"], 0);
+  EXPECT_EQ(row["mix"]["lat_ns"]["n"], 3 * 16);
+  EXPECT_EQ(row["mix"]["alone_lat_ns"]["n"], 3 * 16);
+  EXPECT_EQ(row["verify"]["blocks"], (4 + 3) * 16);
+  EXPECT_EQ(row["verify"]["status"], "equal");
+}
+
+TEST_F(Bench, RestoresBesideAnOffloadInMemoryAndThroughASmallPool) {
+  const CommandRun run = RunKvbed({"bench", "--shape", "smollm2-135m", "-c", "512", "-r", "1",
+                                   "--no-fio", "--mix", "0.05", "--sequences", "2", "--pool-bytes",
+                                   "8MB", "--store", "memory:", "-o", "jsonl"});
+  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+  const Json row = Rows(run.out).at(0);
+  EXPECT_EQ(row["mix"]["offload_snapshot_bytes"], row["cell"]["pool_bytes"]);
+  EXPECT_EQ(row["mix"]["lat_ns"]["n"], 2 * 32);
+  EXPECT_EQ(row["cell"]["cache_mode_reason"], "the store has no files");
+}
+
+TEST_F(Bench, LabelsBaselinesOfThePageCache) {
+  const Json warm = RowOf({"-c", "64", "--direct", "off", "--cache", "warm"});
+  EXPECT_EQ(warm["cell"]["cache_mode"], "warm");
+  EXPECT_EQ(warm["cache"]["state"], "warm");
+  EXPECT_EQ(warm["publishable"], false);
+  const Json cold = RowOf({"-c", "64", "--direct", "off", "--cache", "cold"});
+  EXPECT_EQ(cold["cell"]["cache_mode"], "cold");
+  // A filesystem in memory can't drop its pages, and the row says so.
+  const std::string state = cold["cache"]["state"];
+  EXPECT_EQ(state, cold["cache"]["resident_share_max"] < 0.01 ? "cold" : "not cold");
+  EXPECT_EQ(cold["publishable"], false);
+}
+
+TEST_F(Bench, TheProfileForCiIsShortAndSaysThatItIsNoMeasurement) {
+  const Json row = RowOf({"--profile", "ci", "-c", "64", "-r", "5"});
+  EXPECT_EQ(row["cell"]["profile"], "ci");
+  EXPECT_EQ(row["steady"]["state"], "not_assessed");
+  EXPECT_EQ(row["publishable"], false);
+  const CommandRun run = RunKvbed(
+      {"bench", "--shape", "smollm2-135m", "--profile", "ci", "--store", "memory:", "-o", "jsonl"});
+  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+  const Json defaults = Rows(run.out).at(0);
+  EXPECT_EQ(defaults["cell"]["ctx_tokens"], 1024);
+  EXPECT_EQ(defaults["offload"]["n"], 2);
+}
+
+TEST_F(Bench, ASteadyProfileGoesOnUntilItsLastRoundsAreAlikeOrTheyAreTooMany) {
+  const CommandRun run = RunKvbed({"bench", "--shape", "smollm2-135m", "-c", "64", "--no-fio",
+                                   "--profile", "steady", "--rounds-max", "7", "--direct",
+                                   "optional", "--store", "slab:" + store_, "-o", "jsonl"});
+  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+  const Json row = Rows(run.out).at(0);
+  const uint64_t rounds = row["steady"]["rounds"];
+  EXPECT_GE(rounds, 5u);
+  EXPECT_LE(rounds, 7u);
+  EXPECT_EQ(row["interval_gb_per_s"].size(), rounds);
+  EXPECT_EQ(row["interval_restore_gb_per_s"].size(), rounds);
+  EXPECT_EQ(row["offload"]["n"], 5) << "the last five are the measurement";
+  EXPECT_EQ(row["restore"]["lat_ns"]["n"], 5 * 4);
+  EXPECT_EQ(row["verify"]["blocks"], (1 + rounds) * 4);
+  if (rounds < 7) EXPECT_EQ(row["steady"]["state"], "reached");
+}
+
+TEST_F(Bench, ACapacityThatIsTooSmallForTheSecondCellKeepsTheFirst) {
+  const std::string file = dir_ / "rows.json";
+  const CommandRun run = RunKvbed(
+      {"bench", "--shape", "smollm2-135m", "-c", "64,1k,2k", "-r", "1", "--no-fio", "--direct",
+       "optional", "--store", "slab:" + store_ + "?capacity=8MB", "-o", "jsonl", "--json", file});
+  EXPECT_EQ(run.exit_code, kExitUnusable);
+  const auto rows = Rows(run.out);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["status"], "ok");
+  EXPECT_EQ(rows[1]["status"], "failed");
+  EXPECT_EQ(rows[1]["cell"]["ctx_tokens"], 1024);
+  EXPECT_NE(rows[1]["reasons"].dump().find("capacity"), std::string::npos);
+  EXPECT_NE(run.err.find("not done: 1024 tokens of smollm2-135m"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("2048 tokens of smollm2-135m"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("(1 of 3 rows are done)"), std::string::npos) << run.err;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  std::ifstream in(file);
+  EXPECT_EQ(Json::parse(in).size(), 2u);
+  EXPECT_FALSE(fs::exists(store_));
+}
+
+TEST_F(Bench, NoRoomForTheWorkingSetIsFoundBeforeTheFirstWrite) {
+  const CommandRun run = RunKvbed({"bench", "--shape", "smollm2-135m", "-c", "64", "--no-fio",
+                                   "--direct", "optional", "--working-set", "20MB", "--store",
+                                   "slab:" + store_ + "?capacity=8MB", "-o", "jsonl"});
+  EXPECT_EQ(run.exit_code, kExitUnusable);
+  const Json row = Rows(run.out).at(0);
+  EXPECT_NE(row["reasons"].dump().find("room for"), std::string::npos) << row["reasons"];
+  EXPECT_EQ(row["bytes"]["app_written"], 0);
+  EXPECT_EQ(row["working_set"], nullptr);
 }
 
 TEST_F(Bench, ADryRunWritesNothing) {

@@ -200,6 +200,29 @@ INSTANTIATE_TEST_SUITE_P(
                "tmpfs is memory and not a disk"},
         Broken{"MemoryDevice", [](Measurement& m) { m.bytes.memory = "zram0"; },
                "zram0 is memory and not a disk"},
+        Broken{"TooLittle", [](Measurement& m) { m.cell.profile = BenchProfile::kCi; },
+               "too little"},
+        Broken{"NotSteady",
+               [](Measurement& m) {
+                 m.cell.profile = BenchProfile::kSteady;
+                 m.round_offload_gb_per_s = m.round_restore_gb_per_s = {1, 2, 3, 4, 5, 6};
+               },
+               "no steady state in 6 rounds"},
+        Broken{"NotCold",
+               [](Measurement& m) {
+                 m.cell.cache = CacheState::kCold;
+                 m.cache = CacheSamples{.resident = {0, 0.5}, .method = "mincore"};
+               },
+               "not cold: the page cache held 50.0 %"},
+        Broken{"NotTheMixThatWasAskedFor",
+               [](Measurement& m) {
+                 m.cell.mix_gb_per_s = 1;
+                 m.mix = MixSamples{.offloaded_bytes = 1000,
+                                    .offload_ns = 2000,
+                                    .restore_ns = {10},
+                                    .latencies_ns = {}};
+               },
+               "mix: 0.500 GB/s were offloaded and 1.000 asked for"},
         Broken{"OtherIo",
                [](Measurement& m) {
                  m.bytes.device->read_bytes *= 2;
@@ -207,6 +230,68 @@ INSTANTIATE_TEST_SUITE_P(
                },
                "other I/O"}),
     [](const auto& test) { return test.param.name; });
+
+TEST(BenchRow, SaysUnderWhatConditionsItWasMeasured) {
+  Measurement m = Good();
+  Json row = RowOf(m).json;
+  EXPECT_EQ(row["cell"]["profile"], "bench");
+  EXPECT_EQ(row["cell"]["cache_mode"], "direct");
+  for (const char* name : {"aged", "working_set", "cache", "mix", "interval_gb_per_s"}) {
+    EXPECT_EQ(row[name], nullptr) << name;
+    EXPECT_TRUE(row.contains(std::string(name) + "_reason")) << name;
+  }
+  m.cell.profile = BenchProfile::kSteady;
+  m.steady = true;
+  m.round_offload_gb_per_s = {3, 2, 2, 2, 2, 2};
+  m.round_restore_gb_per_s = {4, 4, 4, 4, 4, 4};
+  m.aged = AgedSample{8, 4, 2, 1000};
+  m.cell.working_set_bytes = m.working_set_bytes = 3 * m.cell.stored_bytes();
+  m.cell.mix_gb_per_s = 0.5;
+  const uint64_t bytes = m.cell.stored_bytes();
+  m.mix = MixSamples{.offloaded_bytes = 500,
+                     .offload_ns = 1000,
+                     .restore_ns = {bytes, bytes / 2, bytes / 4},
+                     .latencies_ns = std::vector<uint64_t>(200, 7)};
+  const BenchRow made = RowOf(m);
+  EXPECT_TRUE(made.publishable) << Reasons(made);
+  row = made.json;
+  EXPECT_EQ(row["steady"]["state"], "reached");
+  EXPECT_EQ(row["steady"]["rounds"], 6);
+  EXPECT_EQ(row["interval_gb_per_s"].size(), 6u);
+  EXPECT_EQ(row["aged"]["refilled"], 2);
+  EXPECT_EQ(row["working_set"]["snapshots"], 3);
+  EXPECT_GT(row["working_set"]["of_memory"], 0);
+  EXPECT_EQ(row["mix"]["offload_gb_per_s_asked"], 0.5);
+  EXPECT_EQ(row["mix"]["offload_gb_per_s"], 0.5);
+  EXPECT_NEAR(row["mix"]["restore_gb_per_s"].get<double>(), 2, 1e-6);
+  EXPECT_EQ(row["mix"]["lat_ns"]["p99"], 7);
+  EXPECT_EQ(row["mix"]["alone_lat_ns"]["n"], 0);
+  EXPECT_NEAR(row["endurance"]["bytes_per_token"].get<double>(), 372736.0 / 16, 1);
+  const std::string text = BenchRowText(row);
+  EXPECT_NE(text.find("profile steady (reached, 6 rounds), cache direct, aged, working set"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("2.00 GB/s restored beside 0.50 GB/s offloaded"), std::string::npos) << text;
+}
+
+TEST(BenchRow, ABufferedRowIsNoDirectOne) {
+  Measurement m = Good();
+  m.store.direct = m.bytes.direct = false;
+  EXPECT_EQ(RowOf(m).json["cell"]["cache_mode"], nullptr) << "nobody asked for a state";
+  m.cell.cache = CacheState::kCold;
+  m.cache = CacheSamples{.resident = {0, 0.001}, .method = "cachestat"};
+  const BenchRow row = RowOf(m);
+  EXPECT_EQ(row.json["cell"]["cache_mode"], "cold");
+  EXPECT_EQ(row.json["cache"]["state"], "cold");
+  EXPECT_EQ(row.json["cache"]["resident_share_max"], 0.001);
+  EXPECT_FALSE(row.publishable);
+  EXPECT_NE(BenchMarkdownLine(row.json).find("| cold |"), std::string::npos);
+  // Nothing of the files was cached, and yet the device read half of it: a store kept the rest.
+  m.bytes.device->read_bytes /= 2;
+  const BenchRow kept = RowOf(m);
+  EXPECT_EQ(kept.json["cache"]["state"], "not cold");
+  EXPECT_NE(Reasons(kept).find("not cold: the device read 0.500"), std::string::npos);
+}
 
 TEST(BenchRow, OneWrongRecordFailsIt) {
   Measurement m = Good();

@@ -8,12 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "backends/byte_size.h"
 #include "offload/clock.h"
 #include "tools/bench/bench_row.h"
 #include "tools/bench/bench_table.h"
 #include "tools/bench/bench_text.h"
 #include "tools/bench/cell_run.h"
+#include "tools/bench/cell_space.h"
+#include "tools/bench/load_options.h"
 #include "tools/bench/real_kv.h"
 #include "tools/bench/row_writer.h"
 #include "tools/command.h"
@@ -51,7 +52,17 @@ constexpr const char* kFooter =
     "  kvbed bench --shape llama3-8b -c 1k-32k*2 --store slab:/data/kv -o jsonl --out rows.jsonl\n"
     "  kvbed bench --shape llama3-8b -c 128k --pool-bytes 2GiB --store slab:/data/kv\n"
     "  kvbed bench --shape llama3-8b -c 8k --prefill-tok-per-s 9000,vendor --store slab:/data/kv\n"
+    "  kvbed bench --shape llama3-8b -c 8k --working-set 64GiB --aged --store slab:/data/kv\n"
+    "  kvbed bench --shape llama3-8b -c 8k --mix 0.5 --profile steady --store slab:/data/kv\n"
+    "  kvbed bench --shape llama3-8b -c 8k --cache cold --store 'files:/data/f?direct=off'\n"
     "  kvbed bench -m MODEL -c 1k-8k*2 --store slab:/data/kv --store files:/data/f\n"
+    "Conditions: --working-set and --aged make the store hold what a used one does, --mix "
+    "offloads\n"
+    "beside the restores, --cache warm|cold with direct=off are baselines of the page cache and\n"
+    "never publishable, --profile steady goes on until the device is in a steady state.\n"
+    "A cell that ends early (Ctrl-C, a full disk) ends the run: rows that are done are kept, the\n"
+    "one under way is marked failed, and the others are named.\n"
+    "\n"
     "Exit codes: 1 a row failed verification or its byte ratio, 3 unpublishable under --strict,\n"
     "4 an I/O error.";
 
@@ -59,19 +70,14 @@ struct BenchOptions {
   std::vector<std::string> shapes;
   ModelOptions model;
   PromptOptions prompt;
-  std::vector<uint64_t> ctx = {8192};
+  std::vector<uint64_t> ctx;  // empty: the profile's
   uint32_t block_tokens = 16;
   std::vector<std::string> stores;
   StoreOptions tuning;
-  uint32_t sequences = 1;
-  uint32_t numjobs = 1;
-  uint32_t tp = 1;
-  std::optional<uint64_t> pool_bytes;
+  LoadOptions load;
   std::optional<SourcedValue> prefill;
-  uint32_t repetitions = 5;
   uint64_t seed = 1;
   bool dry_run = false;
-  bool no_fio = false;
   bool keep = false;
   bool strict = false;
   std::optional<std::string> label;
@@ -103,14 +109,7 @@ Status CheckWhat(const BenchOptions& options) {
   if (options.stores.empty()) {
     return Status::InvalidArgument("bench needs --store, e.g. --store slab:/data/kv");
   }
-  if (HasModel(options) && options.pool_bytes) {
-    return Status::InvalidArgument(
-        "--pool-bytes is for --shape: a model's cache has to be in memory as a whole");
-  }
-  if (HasModel(options) && options.tp != 1) {
-    return Status::InvalidArgument("--tp is for --shape: the model runs here as one rank");
-  }
-  return Status::Ok();
+  return CheckLoadOptions(options.load, HasModel(options));
 }
 
 Result<std::vector<BenchShape>> ShapesOf(const BenchOptions& options, BenchPlan& plan) {
@@ -141,7 +140,7 @@ Result<std::vector<NamedStore>> StoresOf(const BenchOptions& options) {
 
 Result<KvSplit> SplitOf(const BenchShape& shape, const BenchOptions& options) {
   if (HasModel(options)) return KvSplit{.ranks = 1, .rank_kv_heads = shape.config.kv_heads};
-  return SplitKv(shape.sizes, options.tp);
+  return SplitKv(shape.sizes, options.load.tp);
 }
 
 Result<BenchPlan> Plan(const BenchOptions& options) {
@@ -151,7 +150,7 @@ Result<BenchPlan> Plan(const BenchOptions& options) {
   KVBED_ASSIGN_OR_RETURN(const std::vector<BenchShape> shapes, ShapesOf(options, plan));
   for (const BenchShape& shape : shapes) {
     KVBED_ASSIGN_OR_RETURN(const KvSplit split, SplitOf(shape, options));
-    for (uint64_t ctx_tokens : options.ctx) {
+    for (uint64_t ctx_tokens : options.ctx.empty() ? DefaultContexts(options.load) : options.ctx) {
       KVBED_RETURN_IF_ERROR(shape.CheckContext(ctx_tokens));
       for (const NamedStore& store : stores) {
         BenchCell cell;
@@ -159,19 +158,14 @@ Result<BenchPlan> Plan(const BenchOptions& options) {
         cell.geometry = shape.RankGeometry(options.model.dtype, options.block_tokens, split);
         cell.ctx_tokens = ctx_tokens;
         cell.store = store;
-        cell.repetitions = options.repetitions;
         cell.seed = options.seed;
-        cell.sequences = options.sequences;
-        cell.numjobs = options.numjobs;
-        cell.tp = options.tp;
         cell.kv_replicas = split.replicas;
-        cell.pool_bytes = options.pool_bytes;
         cell.from_model = plan.model.has_value();
         cell.prefill = options.prefill;
-        cell.fio = !options.no_fio;
         cell.keep = options.keep;
         cell.label = options.label;
         KVBED_RETURN_IF_ERROR(cell.geometry.Validate());
+        KVBED_RETURN_IF_ERROR(ApplyLoadOptions(options.load, cell));
         // All of them now: not after hours of the cells before.
         KVBED_RETURN_IF_ERROR(CheckCellFits(cell));
         plan.cells.push_back(std::move(cell));
@@ -181,21 +175,36 @@ Result<BenchPlan> Plan(const BenchOptions& options) {
   return plan;
 }
 
+// At most, of everything that a cell moves.
+double MovedBytes(const BenchCell& cell) {
+  const auto bytes = static_cast<double>(cell.stored_bytes());
+  const double repetitions =
+      cell.profile == BenchProfile::kSteady ? cell.rounds_max : cell.repetitions;
+  const double sets = static_cast<double>(cell.sets());
+  // Warm-up and repetitions, each written and read, and as much by each of two ceilings; then the
+  // first writes.
+  double times = 2 * (1 + 2) * (repetitions + 1) + 2.0 * cell.repetitions;
+  times += cell.profile == BenchProfile::kSteady ? 2 * sets : sets - 1;
+  if (cell.cache == CacheState::kWarm) times += repetitions + 1;
+  if (cell.mix_gb_per_s) times += 2 * repetitions;
+  // Filled, and half of it again.
+  return times * bytes + (cell.aged ? 1.5 * static_cast<double>(AgedBytesWanted(cell)) : 0);
+}
+
 // What it would move and where, and nothing else.
 Status PrintDryRun(const BenchPlan& plan) {
   double moved = 0;
   for (const BenchCell& cell : plan.cells) {
-    const double gb = static_cast<double>(cell.stored_bytes()) / 1e9;
-    // Warm-up and repetitions, each written and read, and as much by each of two ceilings; then the
-    // first writes.
-    const double cell_moved = gb * (2 * (1 + 2) * (cell.repetitions + 1.0) + 2 * cell.repetitions);
-    moved += cell_moved;
+    moved += MovedBytes(cell) / 1e9;
     KVBED_RETURN_IF_ERROR(Print(fmt::format(
         "{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB; at most {:.1f} GB are moved; needs "
-        "{:.3f} GB of disk\n",
+        "{:.3f} GB of disk{}\n",
         cell.shape.name, cell.ctx_tokens, cell.store.spec.ToString(), cell.blocks(),
-        cell.geometry.record_bytes(), gb, cell_moved,
-        cell.store.spec.kind == StoreKind::kMemory ? 0 : 3 * gb)));
+        cell.geometry.record_bytes(), static_cast<double>(cell.stored_bytes()) / 1e9,
+        MovedBytes(cell) / 1e9, static_cast<double>(DiskBytesNeeded(cell)) / 1e9,
+        cell.aged ? fmt::format(", and takes up to {:.3f} GB more for ageing",
+                                static_cast<double>(AgedBytesWanted(cell)) / 1e9)
+                  : "")));
   }
   return Print(fmt::format("{} cells, at most {:.1f} GB in all; nothing was written (--dry-run)\n",
                            plan.cells.size(), moved));
@@ -269,8 +278,13 @@ class Contexts {
   std::map<std::string, SmallerContext> last_;
 };
 
-Result<BenchRow> RunCell(BenchCell cell, const std::unique_ptr<ModelKv>& model,
-                         Contexts& contexts) {
+struct MeasuredCell {
+  BenchRow row;
+  Status failure;  // what ended it early
+};
+
+Result<MeasuredCell> RunCell(BenchCell cell, const std::unique_ptr<ModelKv>& model,
+                             Contexts& contexts) {
   BenchRowContext context{CommandLineOfThisProcess(), UnixNs(), contexts.Before(cell)};
   if (model) {
     KVBED_ASSIGN_OR_RETURN(cell.real, model->At(cell.ctx_tokens));
@@ -283,7 +297,7 @@ Result<BenchRow> RunCell(BenchCell cell, const std::unique_ptr<ModelKv>& model,
         bar->Update(done);
       }));
   contexts.Note(measurement);
-  return MakeBenchRow(measurement, context);
+  return MeasuredCell{MakeBenchRow(measurement, context), measurement.failure};
 }
 
 struct BenchOutcome {
@@ -298,24 +312,37 @@ struct BenchOutcome {
   }
 };
 
-// Rows that are done are kept, whatever ends the run.
+std::string NameOfCell(const BenchCell& cell) {
+  return fmt::format("{} tokens of {} in {}", cell.ctx_tokens, cell.shape.name,
+                     cell.store.spec.ToString());
+}
+
+// One line that names what was not measured: the cell that was under way, and those behind it.
+Status StoppedAt(const std::vector<BenchCell>& cells, size_t at, const Status& cause) {
+  std::vector<std::string> names;
+  for (size_t i = at; i < cells.size(); ++i) names.push_back(NameOfCell(cells[i]));
+  return cause.WithContext(fmt::format("not done: {} ({} of {} rows are done)",
+                                       fmt::join(names, ", "), at, cells.size()));
+}
+
+// Rows that are done are kept, whatever ends the run. A cell that ends early ends it: a disk that
+// is full or fails gives no figures that mean anything.
 Result<BenchOutcome> RunCells(const std::vector<BenchCell>& cells,
                               const std::unique_ptr<ModelKv>& model, RowWriter& writer) {
   BenchOutcome outcome;
   Contexts contexts;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    const auto row = RunCell(cells[i], model, contexts);
-    if (!row.ok()) {
+  for (size_t i = 0; i < cells.size() && !outcome.failed_io; ++i) {
+    const auto cell = RunCell(cells[i], model, contexts);
+    if (!cell.ok()) {
       KVBED_RETURN_IF_ERROR(writer.Finish());
-      return row.status().WithContext(fmt::format("{} tokens, {} ({} of {} rows are done)",
-                                                  cells[i].ctx_tokens,
-                                                  cells[i].store.spec.ToString(), i, cells.size()));
+      return StoppedAt(cells, i, cell.status());
     }
-    const std::string shown = Shown(writer.format(), row->json, writer.empty());
-    KVBED_RETURN_IF_ERROR(writer.Add({&row->json, 1}, shown));
-    outcome.failed_check |= row->failed_check;
-    outcome.failed_io |= row->failed_io;
-    outcome.unpublishable |= !row->publishable;
+    const std::string shown = Shown(writer.format(), cell->row.json, writer.empty());
+    KVBED_RETURN_IF_ERROR(writer.Add({&cell->row.json, 1}, shown));
+    outcome.failed_check |= cell->row.failed_check;
+    outcome.failed_io |= cell->row.failed_io;
+    outcome.unpublishable |= !cell->row.publishable;
+    if (!cell->failure.ok()) Complain(StoppedAt(cells, i, cell->failure).message());
   }
   KVBED_RETURN_IF_ERROR(writer.Finish());
   return outcome;
@@ -360,8 +387,9 @@ void AddBenchCommand(CommandLine& line) {
   set.Text("-m,--model", "MODEL",
            "GGUF file, Hugging Face directory, or toy:8m, toy:62m: real K and V",
            options.model.model);
-  set.Parsed("-c,--ctx", "LIST", "context sizes in tokens: 46k, or 1k,4k, or 1k-128k*2 [8k]",
-             options.ctx, ParseTokenCounts);
+  set.Parsed("-c,--ctx", "LIST",
+             "context sizes in tokens: 46k, or 1k,4k, or 1k-128k*2 [8k; ci: 1k]", options.ctx,
+             ParseTokenCounts);
   set.Parsed("--dtype,--kv-dtype", "bf16|fp32|fp8|int8", "dtype of KV [bf16]", options.model.dtype,
              ParseStoredDType);
   set.Number("--block-tokens", "tokens of one KV block [16]", options.block_tokens, 1, 1 << 16);
@@ -372,25 +400,10 @@ void AddBenchCommand(CommandLine& line) {
   set.Parsed("--prefill-tok-per-s", "N[,SOURCE]",
              "compare restores with this prefill rate, marked as given", options.prefill,
              ParsePrefillRate);
-  set.Group("Load");
-  set.Number("--sequences", "sequences moved at once, each over its own queues [1]",
-             options.sequences, 1, 256);
-  set.Number("--numjobs", "queues of each sequence, each with a thread that verifies [1]",
-             options.numjobs, 1, 256);
-  set.Number("--tp", "ranks of tensor parallelism: records with a rank's KV heads each [1]",
-             options.tp, 1, 1024);
-  set.Parsed("--pool-bytes", "SIZE",
-             "memory for records, as in 2GiB; a longer context goes through it in rounds [what the "
-             "context needs]",
-             options.pool_bytes,
-             [](const std::string& text) { return ParseByteSize(text, "--pool-bytes"); });
-  set.Group("How");
-  set.Number("-r,--repetitions", "timed repetitions after a warm-up [5]", options.repetitions, 1,
-             10000);
+  AddLoadOptions(set, options.load);
   set.Number("--seed", "seed of the KV data [1]", options.seed, 0, UINT64_MAX);
   set.Flag("--dry-run", options.dry_run,
            "say what would be moved and how much disk it needs, and stop");
-  set.Flag("--no-fio", options.no_fio, "leave fio out");
   set.Flag("--keep", options.keep, "leave the snapshot and fio's files in the store's folder");
   set.Flag("--strict", options.strict, "exit with 3 when a row can't be published");
   set.Text("--label", "TEXT", "a name for these rows", options.label);

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "tools/bench/endurance.h"
+#include "tools/bench/load_json.h"
 #include "tools/bench/real_kv.h"
 #include "tools/bench/row_fields.h"
 #include "tools/bench/row_rules.h"
@@ -15,8 +17,6 @@
 
 namespace kvbed {
 namespace {
-
-constexpr const char* kNotMeasured = "not measured in this form of the benchmark";
 
 // One direction's samples in the forms that a row needs.
 struct Samples {
@@ -83,10 +83,31 @@ Json CellJson(const Measurement& m) {
   out["kv"] = cell.from_model ? "real" : "synthetic";
   out["durability"] = Durable(m) ? "D1" : "D0";
   out["file_state"] = m.overwrite || m.store.fs_type.empty() ? "overwrite" : "first_write";
-  SetNull(out, "profile", kNotMeasured);
-  SetNull(out, "cache_mode", kNotMeasured);
+  SetConditions(out, m);
   SetOrReason(out, "label", cell.label, "none given (--label)");
   return out;
+}
+
+// As the environment says.
+std::optional<uint64_t> MemoryBytes(const Json& env) {
+  const auto found = env.find("memory_bytes");
+  if (found == env.end() || !found->is_number()) return std::nullopt;
+  return found->get<uint64_t>();
+}
+
+// `bytes`: the row's.
+Json EnduranceOf(const Measurement& m, const Json& bytes) {
+  EnduranceInput input;
+  input.stored_bytes_per_token = static_cast<double>(m.cell.stored_bytes()) /
+                                 static_cast<double>(m.cell.sequences * m.cell.ctx_tokens);
+  const Json& amplification = bytes.at("write_amplification");
+  if (amplification.is_number()) {
+    input.write_amplification = amplification.get<double>();
+  } else {
+    input.no_amplification_reason = bytes.at("write_amplification_reason").get<std::string>();
+  }
+  input.tbw = m.cell.tbw;
+  return EnduranceJson(input);
 }
 
 Json BytesJson(const Measurement& m, const ByteVerdict& verdict) {
@@ -300,6 +321,8 @@ std::vector<std::string> Remarks(const Measurement& m, const Samples& offload,
   if (tool_bound) {
     remarks.push_back("tool-bound: a ceiling is above 0.8 of what kvbed does over a null device");
   }
+  const std::vector<std::string> load = LoadRemarks(m);
+  remarks.insert(remarks.end(), load.begin(), load.end());
   return remarks;
 }
 
@@ -378,9 +401,8 @@ BenchRow MakeBenchRow(const Measurement& m, const BenchRowContext& context) {
   json["ttft"] = TtftJson(m);
   json["break_even"] = BreakEvenJson(m, context.smaller);
   json["ceiling"] = CeilingJson(m, offload, restore);
-  json["steady"] = {{"state", "not_assessed"}};
-  SetNull(json["steady"], "rounds", kNotMeasured);
-  SetNull(json, "interval_gb_per_s", kNotMeasured);
+  SetLoad(json, m, MemoryBytes(json["env"]));
+  json["endurance"] = EnduranceOf(m, json["bytes"]);
   json["verify"] = VerifyJson(m);
 
   const bool tool_bound = IsToolBound(m);
@@ -399,8 +421,12 @@ BenchRow MakeBenchRow(const Measurement& m, const BenchRowContext& context) {
     AddFailure(json, failure);
     row.failed_check = true;
   }
-  std::vector<std::string> remarks = Remarks(m, offload, restore, tool_bound);
-  remarks.insert(remarks.end(), bytes.remarks.begin(), bytes.remarks.end());
+  std::vector<std::string> remarks;
+  // A cell that ended before its first sample has no figures to remark on.
+  if (m.failure.ok() || !m.offload.empty()) {
+    remarks = Remarks(m, offload, restore, tool_bound);
+    remarks.insert(remarks.end(), bytes.remarks.begin(), bytes.remarks.end());
+  }
   for (const std::string& remark : remarks) AddReason(json, remark);
   row.publishable = !row.failed_io && !row.failed_check && remarks.empty();
   json["publishable"] = row.publishable;

@@ -22,6 +22,7 @@ constexpr Column kColumns[] = {
     {"shape", "shape", "/model/name", -1},
     {"ctx", "ctx_tokens", "/cell/ctx_tokens", -1},
     {"store", "store", "/cell/store", -1},
+    {"cache", "cache_mode", "/cell/cache_mode", -1},
     {"record bytes", "record_bytes", "/cell/record_bytes", -1},
     {"offload GB/s", "offload_gb_per_s", "/offload/gb_per_s", 3},
     {"of fio", "write_efficiency", "/ceiling/write_efficiency", 3},
@@ -101,6 +102,24 @@ std::string WorthText(const Json& row) {
       FieldText(row, "/break_even/seconds_saved", 3, "?"));
 }
 
+// "profile steady (reached, 7 rounds), cache direct, aged, working set 64.000 GB (2.0 x memory)"
+std::string ConditionsText(const Json& row) {
+  const auto text = [&](const char* path, int digits = -1) {
+    return FieldText(row, path, digits, "?");
+  };
+  std::string out = "profile " + text("/cell/profile");
+  if (FindField(row, "/steady/rounds") != nullptr) {
+    out += fmt::format(" ({}, {} rounds)", text("/steady/state"), text("/steady/rounds"));
+  }
+  if (FindField(row, "/cell/cache_mode") != nullptr) out += ", cache " + text("/cell/cache_mode");
+  if (FindField(row, "/aged") != nullptr) out += ", aged";
+  if (const Json* bytes = FindField(row, "/working_set/bytes")) {
+    out += fmt::format(", working set {:.3f} GB ({} x memory)", bytes->get<double>() / 1e9,
+                       text("/working_set/of_memory", 2));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string BenchRowText(const Json& row) {
@@ -115,6 +134,7 @@ std::string BenchRowText(const Json& row) {
   out += fmt::format("  storage:       {}\n", StorageText(row));
   out += fmt::format("  the store:     {}; {} bytes written for each stored\n",
                      text("/store/design"), text("/bytes/write_amplification", 3));
+  out += fmt::format("  conditions:    {}\n", ConditionsText(row));
   out += fmt::format("  offload to {}: {}\n", text("/cell/durability"),
                      DirectionText(row, "offload", "write"));
   out +=
@@ -123,6 +143,12 @@ std::string BenchRowText(const Json& row) {
   out += fmt::format("  restore:       {}, verified: {}\n", DirectionText(row, "restore", "read"),
                      text("/verify/status"));
   out += WorthText(row);
+  if (FindField(row, "/mix") != nullptr) {
+    out +=
+        fmt::format("  in a mix:      {} GB/s restored beside {} GB/s offloaded ({} asked for)\n",
+                    text("/mix/restore_gb_per_s", 2), text("/mix/offload_gb_per_s", 2),
+                    text("/mix/offload_gb_per_s_asked", 2));
+  }
   out +=
       fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; null {} and {}\n",
                   text("/ceiling/write_gb_per_s", 2), text("/ceiling/read_gb_per_s", 2),

@@ -16,7 +16,7 @@ Ceilings::Ceilings(CeilingPlace place) : place_(std::move(place)) {
     return;
   }
   if (!place_.fio) {
-    fio_.reason = fio_huge_.reason = "--no-fio";
+    fio_.reason = fio_huge_.reason = place_.no_fio_reason;
   } else if (!FioVersion().ok()) {
     fio_.reason = fio_huge_.reason = "fio is not installed (apt install fio)";
   } else {

@@ -22,6 +22,7 @@ struct CeilingPlace {
   bool direct = true;
   bool overwrites = true;  // the store puts records where others were
   bool fio = true;
+  std::string no_fio_reason;
   std::string no_files_reason;
 };
 

@@ -9,14 +9,12 @@
 
 namespace kvbed {
 
-// Out of space when memory, or the disk with the cell's store, can't hold what the cell needs.
-Status CheckCellFits(const BenchCell& cell);
-
-// Called before each step: the warm-up, the repetitions, and their first writes.
+// Called before each step: ageing, the working set, the warm-up, the repetitions, and their first
+// writes. A steady measurement may be done before the last one.
 using BenchProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-// An error when the cell could not be begun (memory, space, a store that can't be opened) or was
-// interrupted. What fails later is in `failure`, with the samples until then.
+// An error when the cell can't be measured as it was asked for. Whatever else ends it, an
+// interruption too, is in `failure`, with the samples until then; its snapshots are removed then.
 Result<Measurement> MeasureCell(const BenchCell& cell, const BenchProgress& progress);
 
 }  // namespace kvbed

@@ -19,6 +19,15 @@ namespace kvbed {
 
 class RealKv;
 
+enum class BenchProfile : uint8_t {
+  kCi,      // seconds: does it work at all
+  kBench,   // repetitions after a warm-up
+  kSteady,  // preconditioned, then rounds until they stay the same
+};
+
+// What the page cache holds of a snapshot before a buffered restore.
+enum class CacheState : uint8_t { kWarm, kCold };
+
 // What is measured: one row of the result.
 struct BenchCell {
   BenchShape shape;
@@ -38,6 +47,13 @@ struct BenchCell {
   bool fio = true;
   bool keep = false;
   std::optional<std::string> label;
+  BenchProfile profile = BenchProfile::kBench;
+  uint32_t rounds_max = 25;                   // of kSteady
+  std::optional<CacheState> cache;            // nullopt: direct I/O, or whatever is in the cache
+  std::optional<uint64_t> working_set_bytes;  // in distinct snapshots before the first restore
+  bool aged = false;                          // filled, half freed and refilled before
+  std::optional<double> mix_gb_per_s;         // offloaded beside restores
+  std::optional<double> tbw;                  // 10^12 bytes that the drive is rated for
 
   // What is moved at once: each rank of each sequence has records of its own.
   uint32_t streams() const { return sequences * tp; }
@@ -45,6 +61,11 @@ struct BenchCell {
   uint64_t blocks() const { return streams() * geometry.BlocksFor(ctx_tokens); }
   uint64_t stored_bytes() const { return blocks() * geometry.record_bytes(); }
   uint64_t kv_bytes() const { return streams() * ctx_tokens * geometry.kv_bytes_per_token(); }
+  // Distinct snapshots of the cell that are in the store at once.
+  uint64_t sets() const {
+    if (!working_set_bytes) return 1;
+    return *working_set_bytes / stored_bytes() + (*working_set_bytes % stored_bytes() != 0 ? 1 : 0);
+  }
 };
 
 struct OffloadSample {
@@ -111,6 +132,30 @@ struct TtftSamples {
   bool same_logits = true;  // every way's first token has the same logits, bit for bit
 };
 
+// What was done to the store before anything was measured.
+struct AgedSample {
+  uint64_t snapshots = 0;  // written first
+  uint64_t freed = 0;      // a random half of them
+  uint64_t refilled = 0;   // the rest of the room is left for what is measured
+  uint64_t bytes = 0;      // of the first ones
+};
+
+// Share of a snapshot's bytes that the page cache held when a restore's clock started, one for each
+// restore.
+struct CacheSamples {
+  std::vector<double> resident;
+  std::string method;  // "cachestat", "mincore"
+};
+
+// Restores beside an offload at a steady rate.
+struct MixSamples {
+  uint64_t snapshot_bytes = 0;  // the other snapshot's: the cell's, or what its pool holds
+  uint64_t offloaded_bytes = 0;
+  uint64_t offload_ns = 0;
+  std::vector<uint64_t> restore_ns;
+  std::vector<uint64_t> latencies_ns;  // of the restores' records
+};
+
 struct Measurement {
   BenchCell cell;
   uint64_t rounds = 1;  // through the pool
@@ -143,6 +188,15 @@ struct Measurement {
 
   std::optional<TtftSamples> ttft;
   std::string ttft_reason;
+
+  std::optional<AgedSample> aged;
+  uint64_t working_set_bytes = 0;     // written before the first restore; 0: none was asked for
+  std::optional<CacheSamples> cache;  // of cell.cache
+  std::optional<MixSamples> mix;      // of cell.mix_gb_per_s
+  // kSteady: GB/s of every round; the samples are those of the last five.
+  std::vector<double> round_offload_gb_per_s;
+  std::vector<double> round_restore_gb_per_s;
+  bool steady = false;
 
   ByteEvidence bytes;
   double duplicate_pages_percent = 0;

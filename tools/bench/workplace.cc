@@ -58,7 +58,7 @@ Result<std::unique_ptr<Workplace>> Workplace::Open(const NamedStore& named, uint
 Workplace::~Workplace() {
   std::error_code ignored;
   if (!folder_.empty() && !keep_) fs::remove_all(folder_, ignored);
-  if (store_ != nullptr && !keep_ && !made_store_) RemoveSnapshots().IgnoreError();
+  if (store_ != nullptr && !keep_ && !made_store_) RemoveSnapshots(0, snapshots_).IgnoreError();
   store_.reset();
   if (keep_ || !made_store_) return;
   for (fs::directory_iterator it(named_.spec.path, ignored), end; !ignored && it != end;
@@ -92,8 +92,8 @@ std::string Workplace::SnapshotName(uint64_t number) {
   return number == 0 ? snapshot_ : fmt::format("{}-{}", snapshot_, number);
 }
 
-Status Workplace::RemoveSnapshots() {
-  for (uint64_t number = 0; number < snapshots_; ++number) {
+Status Workplace::RemoveSnapshots(uint64_t first, uint64_t count) {
+  for (uint64_t number = first; number < std::min(first + count, snapshots_); ++number) {
     const Status status = store_->RemoveManifest(SnapshotName(number));
     if (!status.ok() && status.code() != StatusCode::kNotFound) return status;
   }

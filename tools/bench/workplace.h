@@ -26,8 +26,12 @@ class Workplace {
   BlockStore& store() { return *store_; }
   // The name of the benchmark's snapshot with that number, from 0 on.
   std::string SnapshotName(uint64_t number);
-  // Frees the slots of all its snapshots that there are.
-  Status RemoveSnapshots();
+  // The name of a snapshot that its writer removes itself.
+  std::string BesideName() const { return snapshot_ + "-beside"; }
+  // Frees the slots of `count` of its snapshots, from number `first` on, where there are such.
+  Status RemoveSnapshots(uint64_t first, uint64_t count);
+  // Even with `keep`: what was begun can't be finished.
+  void RemoveAtEnd() { keep_ = false; }
 
   // For files on the store's own filesystem; empty for a store without files.
   const std::string& folder() const { return folder_; }
@@ -37,12 +41,12 @@ class Workplace {
   Status SweepLeftovers();
 
   NamedStore named_;
-  const bool keep_;
+  bool keep_;
   bool made_store_ = false;            // there was nothing before
   bool made_folder_of_store_ = false;  // not even the folder
   std::unique_ptr<BlockStore> store_;
   std::string snapshot_;    // what their names begin with
-  uint64_t snapshots_ = 0;  // that were named
+  uint64_t snapshots_ = 0;  // that were named, at most
   std::string folder_;
 };
 

@@ -1,0 +1,24 @@
+#include "tools/bench/endurance.h"
+
+namespace kvbed {
+
+Json EnduranceJson(const EnduranceInput& input) {
+  std::optional<double> bytes_per_token;
+  std::optional<uint64_t> tbw_bytes, tbw_tokens;
+  if (input.tbw) tbw_bytes = static_cast<uint64_t>(*input.tbw * 1e12);
+  if (input.write_amplification) {
+    bytes_per_token = input.stored_bytes_per_token * *input.write_amplification;
+    if (input.tbw) tbw_tokens = static_cast<uint64_t>(*input.tbw * 1e12 / *bytes_per_token);
+  }
+  const std::string& unknown = input.no_amplification_reason;
+  const std::string not_given = "no rating was given (--tbw)";
+  Json out;
+  SetOrReason(out, "bytes_per_token", bytes_per_token, unknown);
+  out["stored_bytes_per_token"] = input.stored_bytes_per_token;
+  SetOrReason(out, "write_amplification", input.write_amplification, unknown);
+  SetOrReason(out, "tbw_bytes", tbw_bytes, not_given);
+  SetOrReason(out, "tbw_tokens", tbw_tokens, input.tbw ? unknown : not_given);
+  return out;
+}
+
+}  // namespace kvbed
