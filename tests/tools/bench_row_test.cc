@@ -189,6 +189,17 @@ INSTANTIATE_TEST_SUITE_P(
                  m.bytes.source_reason = "tmpfs";
                },
                "no proof"},
+        Broken{"WeakProof", [](Measurement& m) { m.bytes.weakness = "llite"; }, "weak proof"},
+        Broken{"Tmpfs",
+               [](Measurement& m) {
+                 m.bytes.memory = "tmpfs";
+                 m.bytes.source = CounterSource::kUnavailable;
+                 m.bytes.device.reset();
+                 m.bytes.source_reason = "tmpfs";
+               },
+               "tmpfs is memory and not a disk"},
+        Broken{"MemoryDevice", [](Measurement& m) { m.bytes.memory = "zram0"; },
+               "zram0 is memory and not a disk"},
         Broken{"TooLittle", [](Measurement& m) { m.cell.profile = BenchProfile::kCi; },
                "too little"},
         Broken{"NotSteady",
@@ -212,17 +223,6 @@ INSTANTIATE_TEST_SUITE_P(
                                     .latencies_ns = {}};
                },
                "mix: 0.500 GB/s were offloaded and 1.000 asked for"},
-        Broken{"WeakProof", [](Measurement& m) { m.bytes.weakness = "llite"; }, "weak proof"},
-        Broken{"Tmpfs",
-               [](Measurement& m) {
-                 m.bytes.memory = "tmpfs";
-                 m.bytes.source = CounterSource::kUnavailable;
-                 m.bytes.device.reset();
-                 m.bytes.source_reason = "tmpfs";
-               },
-               "tmpfs is memory and not a disk"},
-        Broken{"MemoryDevice", [](Measurement& m) { m.bytes.memory = "zram0"; },
-               "zram0 is memory and not a disk"},
         Broken{"OtherIo",
                [](Measurement& m) {
                  m.bytes.device->read_bytes *= 2;

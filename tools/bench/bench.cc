@@ -337,8 +337,8 @@ Result<BenchOutcome> RunCells(const std::vector<BenchCell>& cells,
       KVBED_RETURN_IF_ERROR(writer.Finish());
       return StoppedAt(cells, i, cell.status());
     }
-    const Json& row = cell->row.json;
-    KVBED_RETURN_IF_ERROR(writer.Add({&row, 1}, Shown(writer.format(), row, writer.empty())));
+    const std::string shown = Shown(writer.format(), cell->row.json, writer.empty());
+    KVBED_RETURN_IF_ERROR(writer.Add({&cell->row.json, 1}, shown));
     outcome.failed_check |= cell->row.failed_check;
     outcome.failed_io |= cell->row.failed_io;
     outcome.unpublishable |= !cell->row.publishable;

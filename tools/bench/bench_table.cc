@@ -64,24 +64,6 @@ std::string DirectionText(const Json& row, const std::string& side, const std::s
                      number(at + "/cpu_s_per_gb", 3), 100 * (cv ? cv->get<double>() : 0));
 }
 
-// "profile steady (reached, 7 rounds), cache direct, aged, working set 64.000 GB (2.0 x memory)"
-std::string ConditionsText(const Json& row) {
-  const auto text = [&](const char* path, int digits = -1) {
-    return FieldText(row, path, digits, "?");
-  };
-  std::string out = "profile " + text("/cell/profile");
-  if (FindField(row, "/steady/rounds") != nullptr) {
-    out += fmt::format(" ({}, {} rounds)", text("/steady/state"), text("/steady/rounds"));
-  }
-  if (FindField(row, "/cell/cache_mode") != nullptr) out += ", cache " + text("/cell/cache_mode");
-  if (FindField(row, "/aged") != nullptr) out += ", aged";
-  if (const Json* bytes = FindField(row, "/working_set/bytes")) {
-    out += fmt::format(", working set {:.3f} GB ({} x memory)", bytes->get<double>() / 1e9,
-                       text("/working_set/of_memory", 2));
-  }
-  return out;
-}
-
 // "ext4 on sda, sdb (md raid1)", "tmpfs: memory, not a disk".
 std::string StorageText(const Json& row) {
   const std::string fs_type = FieldText(row, "/store/fs_type", -1, "no filesystem");
@@ -120,6 +102,24 @@ std::string WorthText(const Json& row) {
       FieldText(row, "/break_even/seconds_saved", 3, "?"));
 }
 
+// "profile steady (reached, 7 rounds), cache direct, aged, working set 64.000 GB (2.0 x memory)"
+std::string ConditionsText(const Json& row) {
+  const auto text = [&](const char* path, int digits = -1) {
+    return FieldText(row, path, digits, "?");
+  };
+  std::string out = "profile " + text("/cell/profile");
+  if (FindField(row, "/steady/rounds") != nullptr) {
+    out += fmt::format(" ({}, {} rounds)", text("/steady/state"), text("/steady/rounds"));
+  }
+  if (FindField(row, "/cell/cache_mode") != nullptr) out += ", cache " + text("/cell/cache_mode");
+  if (FindField(row, "/aged") != nullptr) out += ", aged";
+  if (const Json* bytes = FindField(row, "/working_set/bytes")) {
+    out += fmt::format(", working set {:.3f} GB ({} x memory)", bytes->get<double>() / 1e9,
+                       text("/working_set/of_memory", 2));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string BenchRowText(const Json& row) {
@@ -131,10 +131,10 @@ std::string BenchRowText(const Json& row) {
       fmt::format("{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB\n", text("/model/name"),
                   text("/cell/ctx_tokens"), text("/cell/store"), text("/cell/blocks"),
                   text("/cell/record_bytes"), stored ? stored->get<double>() / 1e9 : 0);
-  out += fmt::format("  conditions:    {}\n", ConditionsText(row));
   out += fmt::format("  storage:       {}\n", StorageText(row));
   out += fmt::format("  the store:     {}; {} bytes written for each stored\n",
                      text("/store/design"), text("/bytes/write_amplification", 3));
+  out += fmt::format("  conditions:    {}\n", ConditionsText(row));
   out += fmt::format("  offload to {}: {}\n", text("/cell/durability"),
                      DirectionText(row, "offload", "write"));
   out +=
@@ -142,13 +142,13 @@ std::string BenchRowText(const Json& row) {
                   text("/offload_first_write/efficiency", 2));
   out += fmt::format("  restore:       {}, verified: {}\n", DirectionText(row, "restore", "read"),
                      text("/verify/status"));
+  out += WorthText(row);
   if (FindField(row, "/mix") != nullptr) {
     out +=
         fmt::format("  in a mix:      {} GB/s restored beside {} GB/s offloaded ({} asked for)\n",
                     text("/mix/restore_gb_per_s", 2), text("/mix/offload_gb_per_s", 2),
                     text("/mix/offload_gb_per_s_asked", 2));
   }
-  out += WorthText(row);
   out +=
       fmt::format("  fio:           {} GB/s written, {} read; raw {} and {}; null {} and {}\n",
                   text("/ceiling/write_gb_per_s", 2), text("/ceiling/read_gb_per_s", 2),
