@@ -14,7 +14,7 @@ class BenchModel : public testing::Test {
  protected:
   std::vector<nlohmann::json> RowsOf(std::vector<std::string> more) const {
     std::vector<std::string> arguments{
-        "bench", "-m", "toy:8m?kv_heads=2", "-r", "2", "--no-fio", "--threads", "1", "-o", "jsonl"};
+        "bench", "-m", "toy:8m?kv_heads=2", "-r", "3", "--no-fio", "--threads", "1", "-o", "jsonl"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const CommandRun run = RunKvbed(arguments);
     EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
@@ -29,7 +29,7 @@ class BenchModel : public testing::Test {
 };
 
 TEST_F(BenchModel, ResumesWithoutPrefillAndItsPartsSumUp) {
-  const auto rows = RowsOf({"-c", "64,256", "--store", "slab:" + (folder_ / "kv"), "--store",
+  const auto rows = RowsOf({"-c", "256,1k", "--store", "slab:" + (folder_ / "kv"), "--store",
                             "files:" + (folder_ / "f")});
   ASSERT_EQ(rows.size(), 4);
   for (const auto& row : rows) {

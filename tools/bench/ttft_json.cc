@@ -100,6 +100,10 @@ std::optional<RestoreWorth> WorthOf(const Measurement& m) {
   return worth;
 }
 
+std::optional<TtftRestore> MedianTtftRestore(const Measurement& m) {
+  return HasRestored(m) ? std::optional(MedianRestore(*m.ttft)) : std::nullopt;
+}
+
 std::string PartsThatDontSum(const TtftRestore& one) {
   const double sum =
       static_cast<double>(one.lookup_ns + one.read_ns + one.verify_ns + one.first_decode_ns) -

@@ -28,6 +28,9 @@ struct SmallerContext {
 Json TtftJson(const Measurement& measurement);
 Json BreakEvenJson(const Measurement& measurement, const std::optional<SmallerContext>& previous);
 
+// The repetition whose values a row has; none where nothing was resumed.
+std::optional<TtftRestore> MedianTtftRestore(const Measurement& measurement);
+
 // The restore's parts don't add up to its total: which, by how much. Empty when they do.
 std::string PartsThatDontSum(const TtftRestore& restore);
 
