@@ -16,41 +16,38 @@ class LateErrorsFile final : public rocksdb::FSWritableFileOwnerWrapper {
 
   IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
                   IODebugContext* debug) override {
-    return failed_ ? IOStatus::OK() : Later(target()->Append(data, options, debug));
+    return failed() ? IOStatus::OK() : Later(target()->Append(data, options, debug));
   }
   IOStatus Append(const rocksdb::Slice& data, const IOOptions& options,
                   const rocksdb::DataVerificationInfo&, IODebugContext* debug) override {
     return Append(data, options, debug);
   }
   IOStatus Flush(const IOOptions& options, IODebugContext* debug) override {
-    return failed_ ? IOStatus::OK() : Later(target()->Flush(options, debug));
+    return failed() ? IOStatus::OK() : Later(target()->Flush(options, debug));
   }
   IOStatus Sync(const IOOptions& options, IODebugContext* debug) override {
-    return failed_ ? error_ : target()->Sync(options, debug);
+    return failed() ? error_ : target()->Sync(options, debug);
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
-    return failed_ ? error_ : target()->Fsync(options, debug);
+    return failed() ? error_ : target()->Fsync(options, debug);
   }
   IOStatus RangeSync(uint64_t offset, uint64_t bytes, const IOOptions& options,
                      IODebugContext* debug) override {
-    return failed_ ? IOStatus::OK() : Later(target()->RangeSync(offset, bytes, options, debug));
+    return failed() ? IOStatus::OK() : Later(target()->RangeSync(offset, bytes, options, debug));
   }
   IOStatus Close(const IOOptions& options, IODebugContext* debug) override {
     const IOStatus closed = target()->Close(options, debug);
-    return failed_ ? error_ : closed;
+    return failed() ? error_ : closed;
   }
 
  private:
   IOStatus Later(IOStatus status) {
-    if (!status.ok()) {
-      failed_ = true;
-      error_ = std::move(status);
-    }
+    error_ = std::move(status);
     return IOStatus::OK();
   }
+  bool failed() const { return !error_.ok(); }
 
-  bool failed_ = false;
-  IOStatus error_;
+  IOStatus error_;  // the first; nothing is written after it
 };
 
 class LateErrors final : public rocksdb::FileSystemWrapper {
