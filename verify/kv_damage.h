@@ -47,8 +47,9 @@ class KvDamageSearch {
   // K or V of a layer over some tokens, all heads: what a block holds of it.
   struct Unit {
     uint64_t digest = 0;
-    uint64_t layer = 0, part = 0;
-    uint64_t token = 0;
+    uint64_t token = 0;  // the first
+    uint32_t layer = 0;
+    uint32_t part = 0;
   };
   // One dump being all zero where they differ.
   struct Zeroes {

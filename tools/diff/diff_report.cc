@@ -105,9 +105,9 @@ std::string DiffText(const DiffSide& a, const DiffSide& b, const DiffOutcome& ou
                       Count(outcome.tokens, "token", "tokens"), Thousands(total.elements),
                       Thousands(report.compared_bytes));
   if (report.equal()) return text + "\nEQUAL       every bit\n";
-  text += fmt::format("\n{:<11} {} of {} elements identical ({} %); {} differ\n", "DIFFERS",
+  text += fmt::format("\n{:<11} {} of {} elements identical ({} %); {}\n", "DIFFERS",
                       Thousands(total.identical), Thousands(total.elements), PercentText(total),
-                      Count(report.differing_bits, "bit", "bits"));
+                      Count(report.differing_bits, "bit differs", "bits differ"));
   text += fmt::format("{:<11} {}\n", "First", FirstDifferenceText(report));
   if (report.element == KvElement::kByte) {
     text += fmt::format("{:<11} not known: nobody said what type these bytes are\n", "Largest");
