@@ -12,8 +12,9 @@ using namespace record_layout;  // NOLINT: this file is about nothing else
 std::string FieldsHex(Bytes page) {
   std::string text;
   const auto field = [&](const char* name, size_t at, size_t size_bytes, const std::string& value) {
-    text += fmt::format("  {:08x}  {:<18} {:<34}{}\n", at, name,
-                        ToHex(page.subspan(at, size_bytes)), value);
+    const std::string hex = ToHex(page.subspan(at, size_bytes));
+    text +=
+        fmt::format("  {:08x}  {:<18} {:<{}}{}\n", at, name, hex, value.empty() ? 0 : 34, value);
   };
   const auto number32 = [&](const char* name, size_t at) {
     field(name, at, 4, fmt::format("{}", LoadLe<uint32_t>(page, at)));

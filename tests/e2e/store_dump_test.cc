@@ -114,13 +114,14 @@ TEST_P(StoreDump, OfADamagedRecordIsAFindingAndNoFile) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, StoreDump,
-                         testing::Values("slab", "files"
+const char* const kDumpedStores[] = {
+    "slab",
+    "files",
 #ifdef KVBED_HAS_ROCKSDB
-                                         ,
-                                         "rocksdb"
+    "rocksdb",
 #endif
-                                         ),
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, StoreDump, testing::ValuesIn(kDumpedStores),
                          [](const auto& one) { return std::string(one.param); });
 
 class StoreDumpSlab : public testing::Test {

@@ -123,7 +123,9 @@ Status DumpFile::Place(const Tensors& tensors, const DumpOptions& options) {
   const auto once = [&](bool in_name, KvAxis axis, std::string_view what) {
     if (in_name != layout.Has(axis)) return Status::Ok();
     return Status::InvalidArgument(fmt::format(
-        "{} in {}: the pattern {} and the layout {}", what, in_name ? "both" : "neither",
+        "{} in {}: the pattern {} and the layout {} (--layout given twice is for A, then for B; '' "
+        "for none)",
+        what, in_name ? "both" : "neither",
         description_.pattern.empty() ? "(none)" : description_.pattern, layout.text));
   };
   KVBED_RETURN_IF_ERROR(once(tensors.has_layer, KvAxis::kLayer, "the layer ({layer} or L) is"));
