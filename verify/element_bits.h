@@ -82,8 +82,9 @@ typename T::Bits LoadBits(Bytes bytes, size_t index) {
   return bits;
 }
 
-// Adds what two runs of as many elements differ by.
-template <class T>
+// Adds what two runs of as many elements differ by. Two finite values may differ by more than a
+// float holds: `Difference` is double where such values are to be expected.
+template <class T, class Difference = float>
 void CompareElements(Bytes cached, Bytes recomputed, DriftPart& part) {
   const size_t elements = cached.size() / sizeof(typename T::Bits);
   part.elements += elements;
@@ -93,16 +94,16 @@ void CompareElements(Bytes cached, Bytes recomputed, DriftPart& part) {
   }
   // Without branches, and in locals: the loop sees millions of elements that nearly all differ.
   uint64_t identical = 0, non_finite = 0;
-  float max_abs = 0;
+  Difference max_abs = 0;
   int64_t max_ulp = 0;
   for (size_t i = 0; i < elements; ++i) {
     const auto a = LoadBits<T>(cached, i), b = LoadBits<T>(recomputed, i);
     const bool finite = T::IsFinite(a) & T::IsFinite(b);
     identical += a == b;
     non_finite += !finite & (a != b);
-    const float difference = std::fabs(T::Value(a) - T::Value(b));
+    const Difference difference = std::fabs(Difference{T::Value(a)} - Difference{T::Value(b)});
     const int64_t distance = std::abs(T::Order(a) - T::Order(b));
-    max_abs = std::max(max_abs, finite ? difference : 0.0f);
+    max_abs = std::max(max_abs, finite ? difference : Difference{0});
     max_ulp = std::max(max_ulp, finite ? distance : 0);
   }
   part.identical += identical;

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
-#include <tuple>
+#include <span>
 
 #include "offload/digest.h"
 
@@ -15,8 +17,9 @@ namespace {
 // Above these nothing is kept to be found again. They are 125,000 tokens of 32 layers in blocks of
 // 16, and take 12 MB.
 constexpr size_t kUnitsMax = 500'000;
-// Of a head's rows, gathered to be searched for a shift.
-constexpr uint64_t kShiftBytesMax = uint64_t{1} << 20;
+constexpr uint64_t kHeadsMax = 500'000;
+// Of a head's rows, gathered to be looked at.
+constexpr uint64_t kGatheredBytesMax = uint64_t{1} << 20;
 // Fewer bytes than these in another place could be chance.
 constexpr size_t kProbeBytes = 16;
 constexpr uint64_t kShiftedBytesMin = 64;
@@ -61,26 +64,41 @@ std::optional<int64_t> FindShift(Bytes a, Bytes b, size_t first) {
 
 const char* PartLetter(uint64_t part) { return part == 0 ? "K" : "V"; }
 
+uint64_t RowsGathered(const KvDumpShape& shape) {
+  return std::max<uint64_t>(1, kGatheredBytesMax / shape.row_bytes());
+}
+
 }  // namespace
+
+void KvDamageSearch::Digests::Add(Bytes from_a, Bytes from_b) {
+  const auto chain = [](uint64_t before, Bytes more) {
+    const std::array<uint64_t, 2> both = {before, Xxh3_64(more)};
+    return Xxh3_64(std::as_bytes(std::span(both)));
+  };
+  a = chain(a, from_a);
+  b = chain(b, from_b);
+  zero = zero && AllZero(from_a);
+}
 
 KvDamageSearch::KvDamageSearch(const KvDumpShape& shape, const KvDiffReport& report,
                                uint64_t unit_tokens)
     : shape_(shape),
       report_(report),
-      unit_tokens_(unit_tokens),
+      unit_tokens_(std::min(unit_tokens, RowsGathered(shape))),
       element_bytes_(KvElementBytes(report.element)),
-      reversed_(element_bytes_ > 1),
-      heads_(shape.layers * 2 * shape.kv_heads) {}
+      reversed_(element_bytes_ > 1) {
+  const uint64_t heads = shape.layers * 2 * shape.kv_heads;
+  if (heads <= kHeadsMax) heads_.resize(heads);
+}
 
 bool KvDamageSearch::settled() const { return report_.differing_bits <= 1; }
 
 void KvDamageSearch::Add(const KvDump& a, const KvDump& b, uint64_t first, uint64_t last) {
   if (settled()) return;
   const uint64_t row_bytes = shape_.row_bytes();
-  const uint64_t shift_rows =
-      std::max(std::max<uint64_t>(1, kShiftBytesMax / row_bytes), unit_tokens_);
-  a_scratch_.resize(std::max(unit_tokens_ * shape_.kv_heads, shift_rows) * row_bytes);
-  b_scratch_.resize(a_scratch_.size());
+  const uint64_t shift_rows = RowsGathered(shape_);
+  a_scratch_.resize(shift_rows * row_bytes);
+  b_scratch_.resize(shift_rows * row_bytes);
   for (uint64_t layer = 0; layer < shape_.layers; ++layer) {
     for (const KvPart part : {KvPart::kK, KvPart::kV}) {
       for (uint64_t token = first; token < last; token += unit_tokens_) {
@@ -101,34 +119,25 @@ void KvDamageSearch::Add(const KvDump& a, const KvDump& b, uint64_t first, uint6
 
 void KvDamageSearch::AddUnit(const KvDump& a, const KvDump& b, uint64_t layer, KvPart part,
                              uint64_t first, uint64_t last) {
-  const uint64_t head_bytes = (last - first) * shape_.row_bytes();
-  const uint64_t bytes = head_bytes * shape_.kv_heads;
+  const uint64_t bytes = (last - first) * shape_.row_bytes();
   const auto part_index = static_cast<uint64_t>(part);
-  for (uint64_t head = 0; head < shape_.kv_heads; ++head) {
-    a.CopyRows(layer, part, head, first, last, MutableBytes(a_scratch_).subspan(head * head_bytes));
-    b.CopyRows(layer, part, head, first, last, MutableBytes(b_scratch_).subspan(head * head_bytes));
-  }
   const Bytes from_a = Bytes(a_scratch_).first(bytes), from_b = Bytes(b_scratch_).first(bytes);
+  Digests unit;
   for (uint64_t head = 0; head < shape_.kv_heads; ++head) {
-    const Bytes head_a = from_a.subspan(head * head_bytes, head_bytes);
-    const Bytes head_b = from_b.subspan(head * head_bytes, head_bytes);
-    HeadDigests& digests = heads_[(layer * 2 + part_index) * shape_.kv_heads + head];
-    const auto chain = [](uint64_t before, Bytes more) {
-      const std::array<uint64_t, 2> both = {before, Xxh3_64(more)};
-      return Xxh3_64(std::as_bytes(std::span(both)));
-    };
-    digests.a = chain(digests.a, head_a);
-    digests.b = chain(digests.b, head_b);
-    digests.zero = digests.zero && AllZero(head_a);
-    AddRows(head_a, head_b, {layer, part_index, head, first});
+    a.CopyRows(layer, part, head, first, last, a_scratch_);
+    b.CopyRows(layer, part, head, first, last, b_scratch_);
+    unit.Add(from_a, from_b);
+    if (!heads_.empty()) {
+      heads_[(layer * 2 + part_index) * shape_.kv_heads + head].Add(from_a, from_b);
+    }
+    AddRows(from_a, from_b, {layer, part_index, head, first});
   }
   if (!units_) return;
-  const auto unit = [&](Bytes bytes_of) {
-    return Unit{Xxh3_64(bytes_of), first, static_cast<uint32_t>(layer),
-                static_cast<uint32_t>(part_index)};
+  const auto unit_of = [&](uint64_t digest) {
+    return Unit{digest, first, static_cast<uint32_t>(layer), static_cast<uint32_t>(part_index)};
   };
-  if (!AllZero(from_a)) a_units_.push_back(unit(from_a));
-  if (!SameBytes(from_a, from_b)) b_units_.push_back(unit(from_b));
+  if (!unit.zero) a_units_.push_back(unit_of(unit.a));
+  if (unit.a != unit.b) b_units_.push_back(unit_of(unit.b));
   if (a_units_.size() + b_units_.size() > kUnitsMax) {
     units_ = false;
     a_units_ = {};

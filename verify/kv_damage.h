@@ -58,9 +58,11 @@ class KvDamageSearch {
     std::optional<Place> last_nonzero;  // row
     std::optional<uint64_t> last_nonzero_token;
   };
-  struct HeadDigests {
+  // Chains over what was added so far.
+  struct Digests {
     uint64_t a = 0, b = 0;
     bool zero = true;  // of A
+    void Add(Bytes from_a, Bytes from_b);
   };
 
   void AddUnit(const KvDump& a, const KvDump& b, uint64_t layer, KvPart part, uint64_t first,
@@ -81,7 +83,7 @@ class KvDamageSearch {
   uint64_t first_differing_token_ = UINT64_MAX;
   bool units_ = true;
   std::vector<Unit> a_units_, b_units_;  // of A, those that aren't all zero; of B, that differ
-  std::vector<HeadDigests> heads_;       // by layer, part, head, over all tokens
+  std::vector<Digests> heads_;           // by layer, part, head, over all tokens; none: too many
   bool shift_possible_ = true;
   std::optional<int64_t> shift_bytes_;
   uint64_t shifted_bytes_ = 0;  // that are where the shift says

@@ -1,7 +1,6 @@
 #include "verify/kv_diff.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <tuple>
 
@@ -58,7 +57,7 @@ void ComparePart(const KvDump& a, const KvDump& b, uint64_t layer, KvPart part, 
       from_a = from_a.first(bytes);
       from_b = from_b.first(bytes);
       const uint64_t identical_before = sum.identical;
-      CompareElements<T>(from_a, from_b, sum);
+      CompareElements<T, double>(from_a, from_b, sum);
       report.compared_bytes += bytes;
       const uint64_t elements = bytes / sizeof(typename T::Bits);
       if (sum.identical - identical_before != elements) {

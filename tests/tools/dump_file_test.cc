@@ -162,6 +162,12 @@ TEST_F(DumpFileTest, RefusesOptionsThatDontFit) {
   DumpOptions raw;
   raw.shape = {3, 2, 2, 40, 9};
   EXPECT_TRUE(refused(raw, "--kv-shape 3,2,2,40,9 of bf16 takes", StatusCode::kCorruption));
+  // A row or a list of layers that no model has.
+  raw.shape = {1, 2, 1, 1, 70'000};
+  EXPECT_TRUE(
+      Fails(std::string(280'000, 'x'), raw, StatusCode::kInvalidArgument, "head_dim 70000"));
+  raw.shape = {70'000, 2, 1, 1, 1};
+  EXPECT_TRUE(Fails(std::string(280'000, 'x'), raw, StatusCode::kInvalidArgument, "70000 layers"));
   raw.shape = {UINT64_MAX, 2};
   EXPECT_TRUE(refused(raw, "above 2^64"));
 }

@@ -110,6 +110,8 @@ TEST(KvDiff, SaysByHowMuchInEachType) {
   EXPECT_EQ(largest(KvElement::kFp8E5m2, uint8_t{0x3c}, uint8_t{0x3d}), Pair(0.25, 1));
   EXPECT_EQ(largest(KvElement::kInt8, uint8_t{0xff}, uint8_t{0x02}), Pair(3, 3));
   EXPECT_EQ(largest(KvElement::kBf16, uint16_t{0xbf80}, uint16_t{0x3f80}), Pair(2, 2 * 0x3f80));
+  // More than a float holds.
+  EXPECT_EQ(largest(KvElement::kBf16, uint16_t{0x7f7f}, uint16_t{0xff7f}).first, 0x1.fep128);
   EXPECT_EQ(largest(KvElement::kByte, uint8_t{1}, uint8_t{200}), Pair(0, 0));
 }
 

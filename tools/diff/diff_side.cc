@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 
 #include "tools/exit_code.h"
 #include "tools/store_access.h"

@@ -25,6 +25,10 @@ Result<KvElement> ElementOf(const std::string& dtype) {
       dtype));
 }
 
+// Far above any model: what is beyond was meant otherwise, and isn't worth the memory.
+constexpr uint64_t kDumpLayersMax = 10'000;
+constexpr uint64_t kDumpHeadDimMax = 65'536;
+
 std::string DefaultLayout(size_t dimensions, bool has_layer, bool has_part) {
   if (has_layer && has_part && dimensions == 4) return "1HTD";
   if (has_layer && has_part && dimensions == 3) return "HTD";
@@ -143,6 +147,12 @@ Status DumpFile::Place(const Tensors& tensors, const DumpOptions& options) {
                            : tensors.data.size() / (tensors.has_part ? 2 : 1);
   dump_.shape.kv_heads = axes.head.count;
   dump_.shape.head_dim = axes.dim.count * axes.dim_inner.count;
+  if (dump_.shape.layers > kDumpLayersMax || dump_.shape.head_dim > kDumpHeadDimMax) {
+    return Status::InvalidArgument(fmt::format(
+        "layout {} of [{}] gives {} layers of head_dim {}, more than {} or {}: is it another?",
+        layout.text, fmt::join(tensors.shape, ", "), dump_.shape.layers, dump_.shape.head_dim,
+        kDumpLayersMax, kDumpHeadDimMax));
+  }
   dump_.strides = {.head = axes.head.stride_bytes,
                    .token = axes.token.stride_bytes,
                    .block = axes.block.stride_bytes,

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <map>
 
 namespace kvbed {
 namespace {
 
 constexpr size_t kNamesShown = 4;
-constexpr uint64_t kLayersMax = 1'000'000;
+constexpr uint64_t kLayersMax = 10'000;
 
 std::string SomeNames(const std::vector<std::string>& names) {
   std::string text;
