@@ -202,6 +202,12 @@ TEST_F(DiffCommand, ADamagedRecordIsNoDataToCompare) {
   const CommandRun run = Diff({a_, store + "#s1", "-o", "json"});
   EXPECT_EQ(run.Json().at("findings").at(0).at("check"), "short");
   EXPECT_TRUE(run.Json().at("identical_pct").is_null());
+  std::fstream manifest(dir_ / "store/manifests/s1.manifest",
+                        std::ios::in | std::ios::out | std::ios::binary);
+  manifest.seekp(60);
+  manifest << "?";
+  manifest.close();
+  Fails({a_, store + "#s1"}, kExitFailedCheck, "snapshot s1");
 }
 
 TEST_F(DiffCommand, SaysWhatDiffersWhereNothingCanBeCompared) {

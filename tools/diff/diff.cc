@@ -211,6 +211,7 @@ Result<int> Run(const DiffOptions& options) {
   if (!a.ok() || !b.ok()) {
     const Status& status = a.ok() ? b.status() : a.status();
     if (!manifest_damage) return status;
+    SetNull(json, "model", status.message());
     return NoOutcome(options, json, status.message(), kExitFailedCheck);
   }
   json["a"] = DiffSideJson(*a);
