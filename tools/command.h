@@ -15,6 +15,8 @@ void AddSweepCommand(CommandLine& line);
 void AddReportCommand(CommandLine& line);
 void AddPlanCommand(CommandLine& line);
 void AddStoreCommands(CommandLine& line);
+void AddStoreDumpCommand(CommandLine& line);
+void AddDiffCommand(CommandLine& line);
 void AddDoctorCommand(CommandLine& line);
 
 }  // namespace kvbed

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tools/console.h"
+#include "tools/finding_text.h"
 #include "tools/rates.h"
 #include "tools/run_report.h"
 #include "tools/store_access.h"
@@ -173,13 +174,7 @@ void WriteRestore(Page& page, const RunReport& report) {
 }
 
 void WriteFinding(Page& page, const Finding& finding) {
-  page.Line("", "FINDING   {}: tokens {} to {}: {}", CheckName(finding.check),
-            finding.first_token.value_or(0),
-            finding.first_token.value_or(0) + finding.token_count.value_or(1) - 1, finding.message);
-  page.Line("", "          expected {}, found {}{}{}", finding.expected, finding.actual,
-            finding.damage ? fmt::format("; damage: {}", DamageName(*finding.damage)) : "",
-            finding.reread ? fmt::format("; read again: {}", RereadName(*finding.reread)) : "");
-  if (!finding.place.empty()) page.Line("", "          in {}", finding.place);
+  for (const std::string& line : FindingLines(finding)) page.Line("", "{}", line);
 }
 
 void WriteFindings(Page& page, const RunReport& report) {

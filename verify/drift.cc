@@ -3,68 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
+
+#include "verify/element_bits.h"
 
 namespace kvbed {
 namespace {
-
-// A dtype's bit patterns: sign and magnitude, like all of IEEE 754.
-struct Bf16 {
-  using Bits = uint16_t;
-  static constexpr Bits kMagnitude = 0x7fff, kInfinity = 0x7f80;
-  static float Value(Bits bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-};
-struct Fp32 {
-  using Bits = uint32_t;
-  static constexpr Bits kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
-  static float Value(Bits bits) { return std::bit_cast<float>(bits); }
-};
-
-// The place of a value among all values of its dtype in order; neighbours are 1 apart.
-template <class T>
-int64_t Order(typename T::Bits bits) {
-  const int64_t magnitude = bits & T::kMagnitude;
-  const int64_t sign = -int64_t{bits > T::kMagnitude};  // all ones for negative values
-  return (magnitude ^ sign) - sign;
-}
-
-template <class T>
-typename T::Bits LoadBits(Bytes bytes, size_t index) {
-  typename T::Bits bits;
-  std::memcpy(&bits, bytes.data() + index * sizeof(bits), sizeof(bits));
-  return bits;
-}
-
-template <class T>
-void CompareElements(Bytes cached, Bytes recomputed, DriftPart& part) {
-  const size_t elements = cached.size() / sizeof(typename T::Bits);
-  part.elements += elements;
-  if (std::memcmp(cached.data(), recomputed.data(), cached.size()) == 0) {
-    part.identical += elements;
-    return;
-  }
-  // Without branches, and in locals: the loop sees millions of elements that nearly all differ.
-  uint64_t identical = 0, non_finite = 0;
-  float max_abs = 0;
-  int64_t max_ulp = 0;
-  for (size_t i = 0; i < elements; ++i) {
-    const auto a = LoadBits<T>(cached, i), b = LoadBits<T>(recomputed, i);
-    const bool finite = ((a & T::kMagnitude) < T::kInfinity) & ((b & T::kMagnitude) < T::kInfinity);
-    identical += a == b;
-    non_finite += !finite & (a != b);
-    const float difference = std::fabs(T::Value(a) - T::Value(b));
-    const int64_t distance = std::abs(Order<T>(a) - Order<T>(b));
-    max_abs = std::max(max_abs, finite ? difference : 0.0f);
-    max_ulp = std::max(max_ulp, finite ? distance : 0);
-  }
-  part.identical += identical;
-  part.non_finite += non_finite;
-  part.max_abs = std::max(part.max_abs, double{max_abs});
-  part.max_ulp = std::max(part.max_ulp, static_cast<uint64_t>(max_ulp));
-}
 
 // The largest finite magnitude, as bits: their order is the values' order.
 template <class T>
@@ -220,8 +165,8 @@ Result<KvDrift> MeasureKvDrift(const KvView& cached, const KvView& recomputed, u
                     tokens, prompt_tokens, cached.tokens, recomputed.tokens));
   }
   return cached.geometry.dtype == DType::kBf16
-             ? Measure<Bf16>(cached, recomputed, tokens, prompt_tokens)
-             : Measure<Fp32>(cached, recomputed, tokens, prompt_tokens);
+             ? Measure<Bf16Bits>(cached, recomputed, tokens, prompt_tokens)
+             : Measure<Fp32Bits>(cached, recomputed, tokens, prompt_tokens);
 }
 
 double DTypeStep(DType dtype, double value) {
