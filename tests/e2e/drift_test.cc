@@ -68,34 +68,36 @@ TEST(Drift, HasAnArmForEachFactorsOtherValues) {
   }
 }
 
-// A prefill in one call is computed as the recompute is: nothing may differ; a chunked one is not.
+// A prefill in one call is computed as the recompute is: nothing may differ. A second chunk of one
+// row is not: a product of one row sums in another order.
 TEST(Drift, OfAPrefillAloneIsNoneInOneCallAndBeginsWithTheSecondChunk) {
-  const std::vector<std::string> prefill_alone = {"-c",      "40-88+8", "-n",        "1",
-                                                  "--dtype", "fp32",    "--threads", "1"};
-  const auto with_chunk = [&](const char* chunk) {
-    std::vector<std::string> arguments = prefill_alone;
-    arguments.insert(arguments.end(), {"--prefill-chunk", chunk, "--fail-above", "0"});
-    return arguments;
+  const auto with_chunk = [](const char* chunk) {
+    return std::vector<std::string>{
+        "-c",        "48,64,65", "-n",           "1", "--dtype",         "fp32",
+        "--threads", "1",        "--fail-above", "0", "--prefill-chunk", chunk};
   };
-  const Json whole = Drift(with_chunk("88"));
+  const Json whole = Drift(with_chunk("65"));
   for (const Json& arm : whole["arms"]) {
     EXPECT_EQ(arm["identical"], arm["elements"]) << arm["ctx_tokens"];
     EXPECT_EQ(arm["max_abs"], 0);
     EXPECT_EQ(arm["first_layer"], nullptr);
     EXPECT_EQ(arm["first_position"], nullptr);
     EXPECT_EQ(arm["tokens_match"], true);
+    EXPECT_EQ(arm["exceeds_limit"], false);
   }
   EXPECT_EQ(whole["begins"]["ctx_tokens"], nullptr);
-  EXPECT_EQ(whole["begins"]["contexts"], 7);
+  EXPECT_EQ(whole["begins"]["contexts"], 3);
 
   const Json chunked = Drift(with_chunk("64"), kExitFailedCheck);
   EXPECT_EQ(chunked["status"], "failed");
-  EXPECT_FALSE(chunked["reasons"].empty());
-  EXPECT_EQ(chunked["begins"]["ctx_tokens"], 72) << "the first that takes two chunks";
-  EXPECT_EQ(chunked["begins"]["prompt_ctx_tokens"], 72);
+  EXPECT_EQ(chunked["reasons"].size(), 1u);
+  EXPECT_EQ(chunked["begins"]["ctx_tokens"], 65);
+  EXPECT_EQ(chunked["begins"]["position"], 64) << "counted from 0";
+  EXPECT_EQ(chunked["begins"]["prompt_ctx_tokens"], 65);
   EXPECT_EQ(chunked["begins"]["decode_ctx_tokens"], nullptr);
+  EXPECT_EQ(chunked["begins"]["differing_contexts"], 1);
   for (const Json& arm : chunked["arms"]) {
-    const bool two_chunks = arm["ctx_tokens"] > 64;
+    const bool two_chunks = arm["ctx_tokens"] == 65;
     EXPECT_EQ(arm["identical"] != arm["elements"], two_chunks) << arm["ctx_tokens"];
     EXPECT_EQ(arm["exceeds_limit"], two_chunks);
   }

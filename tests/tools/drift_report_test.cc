@@ -136,7 +136,7 @@ TEST_F(DriftReportTest, CsvHasALineForEachArmAndLayer) {
     at = end + 1;
   }
   EXPECT_EQ(std::count(commas.begin(), commas.end(), commas.front()), 10) << csv;
-  Has(csv, "\nbase,,104,64,2,torch,all,8000,7999,99.9875,0.25,3,0,100,0,0,99.975,0.25,3,100,0,0,");
+  Has(csv, "\nbase,,104,64,2,torch,all,8000,7999,99.9875,0.25,3,0,100,0,0,");
   Has(csv, "\nprefill_chunk,1,104,1,2,torch,0,4000,3500,87.5,");
   Has(csv, ",0,105,4,0,99\n");
 }

@@ -63,19 +63,27 @@ std::vector<std::string> ArmRow(const DriftArmResult& result) {
           IdenticalPercent(kv.prompt()),
           IdenticalPercent(kv.decode()),
           fmt::format("{:.3g}", total.max_abs),
-          fmt::format("{:.3g}", kv.decode().max_abs),
+          kv.decode().elements == 0 ? "-" : fmt::format("{:.3g}", kv.decode().max_abs),
           Thousands(total.max_ulp),
           OrDash(kv.first_layer),
           OrDash(kv.first_position),
-          fmt::format("{} of {}", result.drift.flips.size(), Thousands(result.drift.positions)),
-          result.against_base ? IdenticalPercent(result.against_base->total()) : "-"};
+          fmt::format("{} of {}", result.drift.flips.size(), Thousands(result.drift.positions))};
 }
 
 TextTable ArmsTable(const DriftRun& run) {
   TextTable table{.titles = {"arm", "same %", "prompt %", "decode %", "max |d|", "in decode",
-                             "max ulp", "from layer", "from position", "flips", "same as base %"},
+                             "max ulp", "from layer", "from position", "flips"},
                   .rows = {}};
-  for (const DriftArmResult& result : run.arms) table.rows.push_back(ArmRow(result));
+  const bool against_base =
+      std::any_of(run.arms.begin(), run.arms.end(),
+                  [](const DriftArmResult& result) { return result.against_base.has_value(); });
+  if (against_base) table.titles.emplace_back("same as base %");
+  for (const DriftArmResult& result : run.arms) {
+    table.rows.push_back(ArmRow(result));
+    if (!against_base) continue;
+    table.rows.back().push_back(result.against_base ? IdenticalPercent(result.against_base->total())
+                                                    : "-");
+  }
   return table;
 }
 
