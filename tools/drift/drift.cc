@@ -37,7 +37,7 @@ constexpr const char* kDriftFooter =
     "the\n"
     "shortest context of the list at which anything differs, and the first position there.\n"
     "  same %      bit-identical elements; prompt and decode positions also apart\n"
-    "  max |d|     largest difference; max ulp: in values of the dtype that lie between\n"
+    "  max |d|     largest difference; max ulp: how many values of the dtype further\n"
     "  flips       greedy tokens that the recompute would pick otherwise, each with both logits "
     "and\n"
     "              the gap between its top two: a gap of a few steps of the dtype is a near tie\n"
