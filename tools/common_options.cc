@@ -29,7 +29,7 @@ SamplerState InitialSampler(const SamplingOptions& options) {
   return {options.temperature, options.top_p, options.top_k, options.seed, 0};
 }
 
-void AddModelOptions(OptionSet& set, ModelOptions& options) {
+void AddModelSourceOptions(OptionSet& set, ModelOptions& options) {
   set.Group("Model");
   set.Required(set.Text("-m,--model", "MODEL",
                         "GGUF file, Hugging Face directory, or toy:8m, toy:62m (no files needed)",
@@ -37,6 +37,10 @@ void AddModelOptions(OptionSet& set, ModelOptions& options) {
   set.Parsed("--dtype", "bf16|fp32", "dtype of weights, activations and KV [bf16]", options.dtype,
              ParseDType);
   set.Text("--kernels", "SET", "set of compute kernels [torch]", options.kernels);
+}
+
+void AddModelOptions(OptionSet& set, ModelOptions& options) {
+  AddModelSourceOptions(set, options);
   set.Number("--threads", "compute threads [as many as this process may run on]", options.threads,
              1, 1024);
   set.Number("--prefill-chunk", "tokens of one prefill call [512]", options.prefill_chunk, 1,
@@ -51,7 +55,7 @@ void AddPoolOptions(OptionSet& set, PoolOptions& options) {
              options.pool_bytes, SizeOf("--pool-bytes"));
 }
 
-void AddPromptOptions(OptionSet& set, PromptOptions& options) {
+void AddPromptSourceOptions(OptionSet& set, PromptOptions& options) {
   set.Group("Prompt");
   const auto prompt = set.Text("-p,--prompt", "TEXT", "the prompt's text", options.prompt);
   const auto file =
@@ -65,6 +69,10 @@ void AddPromptOptions(OptionSet& set, PromptOptions& options) {
   set.Exclude(file, ids);
   set.Flag("--parse-special", options.parse_special,
            "turn the text of special tokens into their ids [off: text is text]");
+}
+
+void AddPromptOptions(OptionSet& set, PromptOptions& options) {
+  AddPromptSourceOptions(set, options);
   set.Parsed("-c,--ctx", "N", "cut or repeat the prompt to N tokens, as in 4k (k = 1024)",
              options.ctx, ParseTokenCount);
 }

@@ -26,6 +26,7 @@ int Main(int argc, char** argv) {
   kvbed::AddResumeCommand(line);
   kvbed::AddGenerateCommand(line);
   kvbed::AddTokenizeCommand(line);
+  kvbed::AddDriftCommand(line);
   kvbed::AddStoreCommands(line);
   kvbed::AddBenchCommand(line);
   kvbed::AddSweepCommand(line);

@@ -11,6 +11,17 @@
 namespace kvbed {
 namespace {
 
+// The first of the rows that differs, or as many as there are.
+uint64_t FirstDifferingRow(Bytes cached, Bytes recomputed, uint64_t row_bytes) {
+  const auto differs = std::mismatch(cached.begin(), cached.end(), recomputed.begin()).first;
+  return static_cast<uint64_t>(differs - cached.begin()) / row_bytes;
+}
+
+// The smaller of what was found so far and `position`.
+void TakeFirst(std::optional<uint64_t>& first, uint64_t position) {
+  first = std::min(first.value_or(position), position);
+}
+
 // The largest finite magnitude, as bits: their order is the values' order.
 template <class T>
 typename T::Bits MagnitudeMax(Bytes bytes, typename T::Bits so_far) {
@@ -34,7 +45,7 @@ struct HeadRows {
     while (first < last) {
       const uint64_t rows =
           std::min({RowsLeft(cached, first), RowsLeft(recomputed, first), last - first});
-      visit(Rows(cached, first, rows), Rows(recomputed, first, rows));
+      visit(first, Rows(cached, first, rows), Rows(recomputed, first, rows));
       first += rows;
     }
   }
@@ -54,7 +65,9 @@ struct HeadRows {
 template <class T>
 KvDrift Measure(const KvView& cached, const KvView& recomputed, uint64_t tokens, uint64_t prompt) {
   const KvGeometry& g = cached.geometry;
+  const uint64_t row_bytes = g.head_dim * g.element_bytes();
   KvDrift drift;
+  std::optional<uint64_t> first_prompt;
   typename T::Bits k_max = 0;
   for (uint32_t layer = 0; layer < g.layers; ++layer) {
     LayerDrift here;
@@ -63,14 +76,19 @@ KvDrift Measure(const KvView& cached, const KvView& recomputed, uint64_t tokens,
       const bool k = part == KvPart::kK;
       for (uint32_t head = 0; head < g.kv_heads; ++head) {
         const HeadRows rows{cached, recomputed, layer, part, head};
-        const auto compare_into = [&](DriftPart& into) {
-          return [&](Bytes a, Bytes b) {
+        const auto compare_into = [&](DriftPart& into, std::optional<uint64_t>& first) {
+          return [&](uint64_t token, Bytes a, Bytes b) {
+            const uint64_t identical = into.identical, elements = into.elements;
             CompareElements<T>(a, b, into);
             if (k) k_max = MagnitudeMax<T>(a, k_max);
+            if (into.elements - elements == into.identical - identical) return;
+            TakeFirst(first, token + FirstDifferingRow(a, b, row_bytes));
           };
         };
-        rows.ForEachPiece(0, prompt, compare_into(k ? here.k_prompt : here.v_prompt));
-        rows.ForEachPiece(prompt, tokens, compare_into(k ? here.k_decode : here.v_decode));
+        rows.ForEachPiece(0, prompt, compare_into(k ? here.k_prompt : here.v_prompt, first_prompt));
+        rows.ForEachPiece(
+            prompt, tokens,
+            compare_into(k ? here.k_decode : here.v_decode, drift.first_decode_position));
       }
     }
     const DriftPart k = here.k(), v = here.v();
@@ -79,6 +97,7 @@ KvDrift Measure(const KvView& cached, const KvView& recomputed, uint64_t tokens,
     }
     drift.layers.push_back(here);
   }
+  drift.first_position = first_prompt ? first_prompt : drift.first_decode_position;
   drift.k_abs_max = T::Value(k_max);
   return drift;
 }
@@ -123,6 +142,11 @@ TopTwo FindTopTwo(std::span<const float> logits) {
 double DriftPart::identical_pct() const {
   if (elements == 0) return 100;
   return 100 * (static_cast<double>(identical) / static_cast<double>(elements));
+}
+
+double DriftPart::differing_pct() const {
+  if (elements == 0) return 0;
+  return 100 * (static_cast<double>(elements - identical) / static_cast<double>(elements));
 }
 
 void DriftPart::Add(const DriftPart& other) {
