@@ -329,6 +329,33 @@ TEST_F(Bench, MovesALongContextThroughASmallPoolInRounds) {
   EXPECT_EQ(row["bytes"]["app_read"], 64 * 372736);
 }
 
+TEST_F(Bench, GoesThroughAPoolOfFewerRecordsThanTheDepth) {
+  for (const auto& [pool, rounds] : {std::pair("400KiB", 16), std::pair("3MB", 2)}) {
+    const Json row = RowOf({"-c", "256", "--pool-bytes", pool, "--iodepth", "32"});
+    EXPECT_EQ(row["cell"]["rounds"], rounds);
+    EXPECT_EQ(row["verify"]["status"], "equal");
+    EXPECT_GT(row["ceiling"]["raw_write_gb_per_s"], 0);
+  }
+}
+
+TEST_F(Bench, AContextThatQueuesCantShareEvenlyIsOneRound) {
+  const Json row = RowOf({"-c", "100", "--numjobs", "2"});  // 7 records
+  EXPECT_EQ(row["cell"]["rounds"], 1);
+  EXPECT_EQ(row["cell"]["pool_bytes"], 7 * 372736);
+  EXPECT_EQ(row["verify"]["status"], "equal");
+}
+
+TEST_F(Bench, QueuesWithoutARecordAreFoundBeforeTheFirstCell) {
+  for (const char* run : {"--dry-run", "--no-fio"}) {
+    const CommandRun refused = RunKvbed({"bench", "--shape", "smollm2-135m", "-c", "256,16",
+                                         "--numjobs", "2", "--store", "slab:" + store_, run});
+    EXPECT_EQ(refused.exit_code, kExitUsage);
+    EXPECT_NE(refused.err.find("fewer queues"), std::string::npos) << refused.err;
+    EXPECT_EQ(refused.out, "");
+  }
+  EXPECT_FALSE(fs::exists(store_));
+}
+
 TEST_F(Bench, MovesSequencesAtOnceOverSeveralQueues) {
   const Json row = RowOf({"-c", "256", "--sequences", "2", "--numjobs", "3"});
   EXPECT_EQ(row["cell"]["sequences"], 2);

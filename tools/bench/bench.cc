@@ -15,6 +15,7 @@
 #include "tools/bench/cell_run.h"
 #include "tools/bench/cell_space.h"
 #include "tools/bench/load_options.h"
+#include "tools/bench/load_shape.h"
 #include "tools/bench/real_kv.h"
 #include "tools/bench/row_writer.h"
 #include "tools/command.h"
@@ -167,6 +168,7 @@ Result<BenchPlan> Plan(const BenchOptions& options) {
         KVBED_RETURN_IF_ERROR(cell.geometry.Validate());
         KVBED_RETURN_IF_ERROR(ApplyLoadOptions(options.load, cell));
         // All of them now: not after hours of the cells before.
+        KVBED_RETURN_IF_ERROR(ShapeCell(cell).status());
         KVBED_RETURN_IF_ERROR(CheckCellFits(cell));
         plan.cells.push_back(std::move(cell));
       }
