@@ -118,7 +118,9 @@ void AddOutputOptions(OptionSet& set, OutputOptions& options, TableFormats forma
   set.Group("Output");
   const bool tables = formats == TableFormats::kTaken;
   set.Parsed("-o,--output", tables ? "text|md|csv|json|jsonl" : "text|json|jsonl",
-             "format on standard output [text]", options.format, ParseFormat);
+             fmt::format("format on standard output [{}]",
+                         options.format == OutputFormat::kMarkdown ? "md" : "text"),
+             options.format, ParseFormat);
   set.Text("--json", "FILE", "write the result as JSON beside the text; replaces FILE",
            options.json_file);
 }
