@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "tools/console.h"
-#include "tools/finding_text.h"
 #include "tools/drift/drift_text.h"
+#include "tools/finding_text.h"
 #include "tools/rates.h"
 #include "tools/run_report.h"
 #include "tools/store_access.h"
