@@ -18,6 +18,10 @@
 //   // For each request that is a get, where its record is by this keeper; empty when the store's
 //   // own index is to say so.
 //   std::vector<Result<uint64_t>> FindPlaces(std::span<StoreRequest* const> requests);
+//   // What it keeps beside `index`: records that it has a place for, and files of others. May be
+//   // called while nothing is noted.
+//   Status ListLeftovers(Io& io, const StoreFolder& folder, const RecordIndex& index,
+//                        Leftovers& leftovers);
 //   void Describe(StoreInfo& info);
 #pragma once
 
@@ -33,6 +37,8 @@
 #include "backends/commit_guard.h"
 #include "backends/direct_support.h"
 #include "backends/disk_space.h"
+#include "backends/folder_leftovers.h"
+#include "backends/free_slots.h"
 #include "backends/manifest_folder.h"
 #include "backends/queue_report.h"
 #include "backends/record_index.h"
@@ -76,6 +82,7 @@ class SlabStoreWith final : public BlockStore {
   Result<std::vector<ManifestSummary>> DoListManifests() override;
   Status DoRemoveManifest(const std::string& name) override;
   Result<std::vector<StoredRecord>> DoListRecords() override;
+  Result<Leftovers> DoListLeftovers(RecordNamer namer) override;
   Result<RecordLocation> DoLocate(const RecordId& id, uint64_t place) override;
   StoreInfo DoInfo() const override;
 
@@ -433,6 +440,26 @@ template <class Keeper>
 Result<std::vector<StoredRecord>> SlabStoreWith<Keeper>::DoListRecords() {
   const Lock lock(mutex_);
   return index_.ListCommitted();
+}
+
+template <class Keeper>
+Result<Leftovers> SlabStoreWith<Keeper>::DoListLeftovers(RecordNamer namer) {
+  Leftovers leftovers;
+  KVBED_RETURN_IF_ERROR(ListStoreFolderLeftovers(
+      *io_, folder_,
+      [](const DirectoryEntry& entry) {
+        return !entry.is_directory && SlabRecordBytes(entry.name).has_value();
+      },
+      leftovers));
+  std::vector<UnusedSlots> free;
+  {
+    const Lock lock(mutex_);
+    KVBED_RETURN_IF_ERROR(keeper_->ListLeftovers(*io_, folder_, index_, leftovers));
+    if (namer != nullptr) free = FindUnusedSlots(files_);
+  }
+  KVBED_RETURN_IF_ERROR(
+      ListRecordsInFreeSlots(*io_, free, options_.settings.iodepth, namer, leftovers));
+  return leftovers;
 }
 
 template <class Keeper>

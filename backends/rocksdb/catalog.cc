@@ -82,6 +82,25 @@ FolderChange Catalog::Apply(rocksdb::WriteBatch& batch) {
   return change;
 }
 
+// With places in a slab an orphan's bytes are in a slot that is free.
+Status Catalog::ListOrphans(const RecordIndex& index, const std::string& where,
+                            Leftovers& leftovers) const {
+  KVBED_ASSIGN_OR_RETURN(const std::vector<RecordId> ids, Ids());
+  for (const RecordId& id : ids) {
+    if (index.Find(id) != nullptr) continue;
+    const auto value = database_->Get(DbFamily::kIds, KeyOf(id));
+    if (!value.ok() && value.status().code() == StatusCode::kNotFound) continue;
+    KVBED_RETURN_IF_ERROR(value.status());
+    KVBED_ASSIGN_OR_RETURN(const IdEntry entry, DecodeIdEntry(*value));
+    leftovers.Add(
+        {.kind = LeftoverKind::kRecord,
+         .path = where,
+         .size_bytes = database_->layout() == RecordLayout::kBlob ? entry.record_bytes : 0,
+         .id = id});
+  }
+  return Status::Ok();
+}
+
 Result<std::vector<RecordId>> Catalog::Ids() const {
   Status status;
   std::vector<RecordId> ids;

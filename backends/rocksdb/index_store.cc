@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/rocksdb/catalog.h"
+#include "backends/rocksdb/database_files.h"
 #include "backends/rocksdb/place_writer.h"
 #include "backends/rocksdb/rocksdb_status.h"
 #include "backends/slab_store_with.h"
@@ -71,6 +72,14 @@ class DatabaseKeeper {
                                     : Result<uint64_t>(written));
     }
     return places;
+  }
+
+  Status ListLeftovers(Io& io, const StoreFolder& folder, const RecordIndex& index,
+                       Leftovers& leftovers) {
+    KVBED_RETURN_IF_ERROR(places_.Wait());
+    KVBED_RETURN_IF_ERROR(
+        ListFolderLeftovers(io, folder.contents_path(), IsDatabaseEntry, leftovers));
+    return catalog_.ListOrphans(index, folder.contents_path(), leftovers);
   }
 
   void Describe(StoreInfo& info) {
