@@ -18,10 +18,8 @@
 //   // For each request that is a get, where its record is by this keeper; empty when the store's
 //   // own index is to say so.
 //   std::vector<Result<uint64_t>> FindPlaces(std::span<StoreRequest* const> requests);
-//   // What it keeps beside `index`: records that it has a place for, and files of others. May be
-//   // called while nothing is noted.
-//   Status ListLeftovers(Io& io, const StoreFolder& folder, const RecordIndex& index,
-//                        Leftovers& leftovers);
+//   // Files in its own folder that are nobody's, or others'.
+//   Status ListLeftovers(Io& io, const StoreFolder& folder, Leftovers& leftovers);
 //   void Describe(StoreInfo& info);
 #pragma once
 
@@ -451,11 +449,12 @@ Result<Leftovers> SlabStoreWith<Keeper>::DoListLeftovers(RecordNamer namer) {
         return !entry.is_directory && SlabRecordBytes(entry.name).has_value();
       },
       leftovers));
+  KVBED_RETURN_IF_ERROR(keeper_->ListLeftovers(*io_, folder_, leftovers));
+  if (namer == nullptr) return leftovers;
   std::vector<UnusedSlots> free;
   {
     const Lock lock(mutex_);
-    KVBED_RETURN_IF_ERROR(keeper_->ListLeftovers(*io_, folder_, index_, leftovers));
-    if (namer != nullptr) free = FindUnusedSlots(files_);
+    free = FindUnusedSlots(files_);
   }
   KVBED_RETURN_IF_ERROR(
       ListRecordsInFreeSlots(*io_, free, options_.settings.iodepth, namer, leftovers));

@@ -82,7 +82,6 @@ FolderChange Catalog::Apply(rocksdb::WriteBatch& batch) {
   return change;
 }
 
-// With places in a slab an orphan's bytes are in a slot that is free.
 Status Catalog::ListOrphans(const RecordIndex& index, const std::string& where,
                             Leftovers& leftovers) const {
   KVBED_ASSIGN_OR_RETURN(const std::vector<RecordId> ids, Ids());
@@ -93,10 +92,7 @@ Status Catalog::ListOrphans(const RecordIndex& index, const std::string& where,
     KVBED_RETURN_IF_ERROR(value.status());
     KVBED_ASSIGN_OR_RETURN(const IdEntry entry, DecodeIdEntry(*value));
     leftovers.Add(
-        {.kind = LeftoverKind::kRecord,
-         .path = where,
-         .size_bytes = database_->layout() == RecordLayout::kBlob ? entry.record_bytes : 0,
-         .id = id});
+        {.kind = LeftoverKind::kRecord, .path = where, .size_bytes = entry.record_bytes, .id = id});
   }
   return Status::Ok();
 }

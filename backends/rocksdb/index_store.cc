@@ -74,12 +74,9 @@ class DatabaseKeeper {
     return places;
   }
 
-  Status ListLeftovers(Io& io, const StoreFolder& folder, const RecordIndex& index,
-                       Leftovers& leftovers) {
-    KVBED_RETURN_IF_ERROR(places_.Wait());
-    KVBED_RETURN_IF_ERROR(
-        ListFolderLeftovers(io, folder.contents_path(), IsDatabaseEntry, leftovers));
-    return catalog_.ListOrphans(index, folder.contents_path(), leftovers);
+  // An id that is left over says nothing that the slot, which is free, doesn't.
+  Status ListLeftovers(Io& io, const StoreFolder& folder, Leftovers& leftovers) {
+    return ListFolderLeftovers(io, folder.contents_path(), IsDatabaseEntry, leftovers);
   }
 
   void Describe(StoreInfo& info) {
