@@ -8,21 +8,22 @@ bool IsThere(BlockStore& store, const std::string& name) {
   return manifest.ok() || manifest.status().code() != StatusCode::kNotFound;
 }
 
-Status DropIfLost(BlockStore& store, const CheckedSnapshot& found, const StoreCheckOptions& options,
-                  StoreRepair& repair) {
+void DropIfLost(BlockStore& store, const CheckedSnapshot& found, const StoreCheckOptions& options,
+                StoreRepair& repair) {
   const std::string& name = found.summary.name;
   StoreCheckOptions one = options;
   one.snapshot = name;
   one.progress = nullptr;
   const auto again = CheckStore(store, one);
   if (!again.ok()) {
-    if (again.status().code() != StatusCode::kNotFound) return again.status();
-    repair.kept.push_back({name, "it was removed meanwhile"});
-    return Status::Ok();
+    const bool gone = again.status().code() == StatusCode::kNotFound;
+    if (!gone && repair.failure.ok()) repair.failure = again.status();
+    repair.kept.push_back({name, gone ? "it was removed meanwhile" : again.status().message()});
+    return;
   }
   if (again->snapshots.empty() || !again->snapshots.front().lost) {
     repair.kept.push_back({name, "it was not found damaged when it was checked again"});
-    return Status::Ok();
+    return;
   }
   const Status removed = store.RemoveManifest(name);
   if (!removed.ok() && repair.failure.ok()) repair.failure = removed;
@@ -31,20 +32,19 @@ Status DropIfLost(BlockStore& store, const CheckedSnapshot& found, const StoreCh
   } else {
     repair.kept.push_back({name, removed.message()});
   }
-  return Status::Ok();
 }
 
 }  // namespace
 
 // Manifests that can't be read go first: while one is there, no store gives a record's room back,
 // since it may name the record.
-Result<StoreRepair> RepairStore(BlockStore& store, const StoreCheck& check,
-                                const StoreCheckOptions& options) {
+StoreRepair RepairStore(BlockStore& store, const StoreCheck& check,
+                        const StoreCheckOptions& options) {
   StoreRepair repair;
   for (const bool readable : {false, true}) {
     for (const CheckedSnapshot& snapshot : check.snapshots) {
       if (!snapshot.lost || snapshot.summary.status.ok() != readable) continue;
-      KVBED_RETURN_IF_ERROR(DropIfLost(store, snapshot, options, repair));
+      DropIfLost(store, snapshot, options, repair);
     }
   }
   return repair;

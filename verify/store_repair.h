@@ -20,13 +20,13 @@ struct StoreRepair {
   std::vector<DroppedSnapshot> dropped;
   // Found lost before and not now, or that could not be removed: with why they stay.
   std::vector<DroppedSnapshot> kept;
-  Status failure;  // the first removal that failed, or whose space didn't come back
+  Status failure;  // of the first that could not be checked or removed, or whose space is not back
 };
 
 // `store` is open for writing and nobody else changes it. Each snapshot that `check` found lost is
-// checked once more by itself, and removed only if it is lost still. An error ends it early: what
-// was dropped until then is gone.
-Result<StoreRepair> RepairStore(BlockStore& store, const StoreCheck& check,
-                                const StoreCheckOptions& options);
+// checked once more by itself, and removed only if it is lost still. One that can't be stays, and
+// the others go on.
+StoreRepair RepairStore(BlockStore& store, const StoreCheck& check,
+                        const StoreCheckOptions& options);
 
 }  // namespace kvbed

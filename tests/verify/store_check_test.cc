@@ -10,7 +10,7 @@ namespace {
 
 class StoreCheckTest : public StoredSnapshots {
  protected:
-  StoreCheck Check(const std::string& snapshot = "") const {
+  StoreCheck Found(const std::string& snapshot = "") const {
     const auto store = Open();
     auto check = CheckStore(*store, {.snapshot = snapshot});
     EXPECT_OK(check);
@@ -25,14 +25,14 @@ class StoreCheckTest : public StoredSnapshots {
     return text;
   }
   // What a store that checks its files finds in place of `check`.
-  static Check OrItsOwn(enum Check check) { return GetParam().own_check ? Check::kStore : check; }
+  static Check OrItsOwn(Check check) { return GetParam().own_check ? Check::kStore : check; }
 };
 
 constexpr const char* kAllWhole = "a whole; b whole; wide whole; ";
 
 TEST_P(StoreCheckTest, AWholeStoreIsWholeAndNothingOfItChanges) {
   const auto before = ImageOf(folder_);
-  const StoreCheck check = Check();
+  const StoreCheck check = Found();
   EXPECT_EQ(States(check), kAllWhole);
   EXPECT_TRUE(check.findings.empty());
   EXPECT_FALSE(check.damaged());
@@ -50,7 +50,7 @@ TEST_P(StoreCheckTest, AFlippedBitAnywhereInARecordIsFoundInEverySnapshotThatNam
         std::pair{4096 + 100, Check::kPayload}, std::pair{8191, Check::kPadding}}) {
     FlipInRecord("a", 1, static_cast<uint64_t>(offset));
     const auto before = ImageOf(folder_);
-    const StoreCheck found = Check();
+    const StoreCheck found = Found();
     EXPECT_TRUE(ImageOf(folder_) == before);
     EXPECT_EQ(States(found), "a damaged; b damaged; wide whole; ") << offset;
     ASSERT_EQ(found.findings.size(), 1u);
@@ -64,14 +64,14 @@ TEST_P(StoreCheckTest, AFlippedBitAnywhereInARecordIsFoundInEverySnapshotThatNam
     EXPECT_EQ(found.damaged_records, 1u);
     EXPECT_TRUE(found.snapshots[0].lost && found.snapshots[1].lost && !found.snapshots[2].lost);
     FlipInRecord("a", 1, static_cast<uint64_t>(offset));
-    EXPECT_EQ(States(Check()), kAllWhole);
+    EXPECT_EQ(States(Found()), kAllWhole);
   }
 }
 
 TEST_P(StoreCheckTest, OneSnapshotIsCheckedAlone) {
   FlipInRecord("a", 2, 4096);  // the tail that only a has
-  EXPECT_EQ(States(Check("a")), "a damaged; ");
-  const StoreCheck other = Check("b");
+  EXPECT_EQ(States(Found("a")), "a damaged; ");
+  const StoreCheck other = Found("b");
   EXPECT_EQ(States(other), "b whole; ");
   EXPECT_EQ(other.records, 4u);
   const auto store = Open();
@@ -84,7 +84,7 @@ TEST_P(StoreCheckTest, SwappedRecordsAreNamedForWhatTheyAre) {
   const std::string bytes = BytesOf("a", 0), others = BytesOf("a", 1);
   WriteAt(first.path, first.offset, others);
   WriteAt(second.path, second.offset, bytes);
-  const StoreCheck found = Check();
+  const StoreCheck found = Found();
   ASSERT_EQ(found.findings.size(), 2u);
   for (const RecordFinding& one : found.findings) {
     EXPECT_EQ(one.finding.check, OrItsOwn(Check::kKey));
@@ -97,12 +97,12 @@ TEST_P(StoreCheckTest, AFileThatIsCutOrGoneIsShortOrMissing) {
   const std::string away = dir_ / "away";
   std::filesystem::copy_file(place.path, away);
   std::filesystem::resize_file(place.path, place.offset + 5000);
-  StoreCheck found = Check("wide");
+  StoreCheck found = Found("wide");
   EXPECT_EQ(States(found), "wide damaged; ");
   ASSERT_FALSE(found.findings.empty());
   EXPECT_EQ(found.findings.back().finding.check, OrItsOwn(Check::kShort));
   std::filesystem::remove(place.path);
-  found = Check("wide");
+  found = Found("wide");
   EXPECT_EQ(States(found), "wide damaged; ");
   ASSERT_FALSE(found.findings.empty());
   EXPECT_EQ(found.findings.back().finding.check, Check::kMissing);
@@ -110,23 +110,23 @@ TEST_P(StoreCheckTest, AFileThatIsCutOrGoneIsShortOrMissing) {
   EXPECT_EQ(found.damaged_records, 0u);
   EXPECT_TRUE(found.snapshots[0].lost);
   std::filesystem::copy_file(away, place.path);
-  EXPECT_EQ(States(Check()), kAllWhole);
+  EXPECT_EQ(States(Found()), kAllWhole);
 }
 
 TEST_P(StoreCheckTest, ADamagedManifestIsDamageAndANewerVersionsIsNot) {
   if (!GetParam().manifests_are_files) return;  // RocksDB checks its own blocks
   Flip(ManifestFile("a"), 70);
-  StoreCheck found = Check();
+  StoreCheck found = Found();
   EXPECT_EQ(States(found), "a damaged; b whole; wide whole; ");
   EXPECT_TRUE(found.snapshots[0].lost);
   Flip(ManifestFile("a"), 70);
   Flip(ManifestFile("a"), 8);
-  found = Check();
+  found = Found();
   EXPECT_EQ(States(found), "a newer; b whole; wide whole; ");
   EXPECT_FALSE(found.snapshots[0].lost || found.damaged() || found.all_read());
   Flip(ManifestFile("a"), 8);
   std::filesystem::resize_file(ManifestFile("a"), 0);
-  EXPECT_EQ(States(Check()), "a damaged; b whole; wide whole; ");
+  EXPECT_EQ(States(Found()), "a damaged; b whole; wide whole; ");
 }
 
 TEST_P(StoreCheckTest, WhatLiesBesideTheSnapshotsIsNamed) {
@@ -138,7 +138,7 @@ TEST_P(StoreCheckTest, WhatLiesBesideTheSnapshotsIsNamed) {
   std::ofstream(folder_ + "/notes.txt") << "12345";
   std::filesystem::create_directory(folder_ + "/lost+found");
   const auto before = ImageOf(folder_);
-  const StoreCheck found = Check();
+  const StoreCheck found = Found();
   EXPECT_EQ(States(found), "a whole; b whole; ");
   EXPECT_FALSE(found.damaged());
   EXPECT_EQ(found.leftovers.total(LeftoverKind::kTemporary).count, 1u);

@@ -18,9 +18,7 @@ class StoreRepairTest : public StoredSnapshots {
       if (found.ok()) check = std::move(*found);
     }
     const auto store = Open(StoreAccess::kWrite);
-    auto repair = RepairStore(*store, check, {});
-    EXPECT_OK(repair);
-    return repair.ok() ? std::move(*repair) : StoreRepair{};
+    return RepairStore(*store, check, {});
   }
   std::vector<std::string> WholeSnapshots() const {
     const auto store = Open();
@@ -91,12 +89,18 @@ TEST(ScriptedRepairTest, WhatIsFoundWholeWhenCheckedAgainIsKept) {
   ASSERT_OK_AND_ASSIGN(const StoreCheck check, CheckStore(store, {}));
   ASSERT_TRUE(check.snapshots[0].lost);
   bad = false;
-  ASSERT_OK_AND_ASSIGN(const StoreRepair kept, RepairStore(store, check, {}));
+  const StoreRepair kept = RepairStore(store, check, {});
   EXPECT_TRUE(kept.dropped.empty());
   EXPECT_EQ(kept.kept.size(), 1u);
   EXPECT_TRUE(store.manifests.contains("s"));
   bad = true;
-  ASSERT_OK_AND_ASSIGN(const StoreRepair dropped, RepairStore(store, check, {}));
+  store.reap_status = Status::IoError("the queue broke");
+  const StoreRepair broken = RepairStore(store, check, {});
+  EXPECT_TRUE(broken.dropped.empty());
+  EXPECT_TRUE(FailsWith(broken.failure, StatusCode::kIoError, "queue broke"));
+  EXPECT_TRUE(store.manifests.contains("s"));
+  store.reap_status = Status::Ok();
+  const StoreRepair dropped = RepairStore(store, check, {});
   EXPECT_EQ(dropped.dropped.size(), 1u);
   EXPECT_FALSE(store.manifests.contains("s"));
 }

@@ -55,6 +55,12 @@ class GrowingSequence {
     }
   }
 
+  // K and V that are zero, for records of which only the size matters.
+  void GrowByZeroes(uint64_t tokens) {
+    ASSERT_OK(sequence_.Reserve(sequence_.cached_tokens() + tokens));
+    sequence_.Advance(tokens);
+  }
+
   void Snapshot(BlockStore& store, const std::string& name) {
     Manifest manifest;
     manifest.name = name;
