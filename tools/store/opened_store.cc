@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "offload/clock.h"
+#include "tools/console.h"
 #include "tools/environment.h"
+#include "tools/exit_code.h"
 #include "tools/output.h"
 
 namespace kvbed {
@@ -23,6 +25,12 @@ Result<OpenedStore> OpenForCommand(const StoreCommandOptions& options, StoreAcce
   query.path = opened.named.spec.path;
   opened.json["env"] = EnvironmentJson(ReadEnvironment(query));
   return opened;
+}
+
+Result<int> EndOfStoreCommand(Result<int> end) {
+  if (end.status().code() != StatusCode::kCorruption) return end;
+  Complain(end.status().message());
+  return kExitFailedCheck;
 }
 
 void DescribeStore(OpenedStore& opened) {

@@ -26,6 +26,10 @@ struct OpenedStore {
 // Looks at the outputs first. Invalid argument for a store in memory, which holds nothing yet.
 Result<OpenedStore> OpenForCommand(const StoreCommandOptions& options, StoreAccess access);
 
+// A store that doesn't open, or can't list its snapshots, because what was committed is damaged has
+// failed a check: says so and is exit code 1. Anything else as it is.
+Result<int> EndOfStoreCommand(Result<int> end);
+
 // What is in effect, counts and sizes, as they are now, and no findings.
 void DescribeStore(OpenedStore& opened);
 

@@ -9,6 +9,7 @@
 #include "tools/console.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
+#include "tools/store/check_command.h"
 #include "tools/store/opened_store.h"
 #include "tools/store_access.h"
 #include "tools/wording.h"
@@ -17,7 +18,8 @@ namespace kvbed {
 namespace {
 
 // The snapshots of the whole store: their JSON, and a line of text for each that can't be read.
-// The exit code is that of the first of these.
+// The exit code is a failed check when one of these is damaged, whatever keeps others from being
+// read.
 struct SnapshotsFound {
   std::vector<ManifestSummary> snapshots;
   std::string unreadable_text;
@@ -35,7 +37,10 @@ Result<SnapshotsFound> FindSnapshots(OpenedStore& opened) {
     found.unreadable_text +=
         fmt::format("{:<24} unreadable: {}\n", one.name, Printable(one.status.message()));
     AddFailure(opened.json, one.name + " is unreadable: " + one.status.message());
-    if (found.exit_code == kExitOk) found.exit_code = ExitCodeForSnapshot(one.status);
+    // One that is listed and can't be found is lost.
+    const bool lost = one.status.code() == StatusCode::kNotFound;
+    const int exit_code = lost ? kExitFailedCheck : ExitCodeForSnapshot(one.status);
+    if (found.exit_code != kExitFailedCheck) found.exit_code = exit_code;
   }
   return found;
 }
@@ -233,16 +238,18 @@ void AddOne(CommandLine& line, const std::string& name, const std::string& summa
       "such store or snapshot, in use, I/O error, or written by a newer kvbed.\n\n"
       "Example:\n  kvbed store " +
       example);
-  line.SetFunction("store " + name, [&options, function] { return function(options); });
+  line.SetFunction("store " + name,
+                   [&options, function] { return EndOfStoreCommand(function(options)); });
 }
 
 }  // namespace
 
 void AddStoreCommands(CommandLine& line) {
-  line.AddGroup("store", "look into a store: ls, info, rm");
+  line.AddGroup("store", "look into a store: ls, info, check, rm");
   AddOne(line, "ls", "list the snapshots", "ls slab:/data/kv", List);
   AddOne(line, "info", "what is in effect and how much is in it; with #NAME, one snapshot",
          "info 'slab:/data/kv#s1'", Info);
+  AddStoreCheckCommand(line);
   AddOne(line, "rm",
          "remove the snapshot #NAME and say what came back; a slab's places are used again",
          "rm 'slab:/data/kv#s1'", Remove);
