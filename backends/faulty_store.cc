@@ -235,6 +235,9 @@ class FaultyStore final : public BlockStore {
     return base_->RemoveManifest(name);
   }
   Result<std::vector<StoredRecord>> DoListRecords() override { return base_->ListRecords(); }
+  Result<Leftovers> DoListLeftovers(RecordNamer namer) override {
+    return base_->ListLeftovers(namer);
+  }
   Result<RecordLocation> DoLocate(const RecordId& id, uint64_t place) override {
     return base_->Locate(id, place);
   }

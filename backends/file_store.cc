@@ -13,6 +13,7 @@
 #include "backends/direct_support.h"
 #include "backends/disk_space.h"
 #include "backends/file_channel.h"
+#include "backends/folder_leftovers.h"
 #include "backends/manifest_folder.h"
 #include "backends/queue_report.h"
 #include "backends/record_index.h"
@@ -27,6 +28,13 @@ namespace {
 constexpr std::string_view kRecordsFolderName = "records";
 // A remover may take a folder away between its making and its use.
 constexpr int kFolderTries = 8;
+
+// Nothing for a folder that another process removed, or that there is none of yet.
+Result<std::vector<DirectoryEntry>> ListIfThere(Io& io, const std::string& path) {
+  auto entries = io.List(path);
+  if (entries.ok() || entries.status().code() != StatusCode::kNotFound) return entries;
+  return std::vector<DirectoryEntry>();
+}
 
 class FileStore final : public BlockStore {
  public:
@@ -55,6 +63,7 @@ class FileStore final : public BlockStore {
   Result<std::vector<ManifestSummary>> DoListManifests() override;
   Status DoRemoveManifest(const std::string& name) override;
   Result<std::vector<StoredRecord>> DoListRecords() override;
+  Result<Leftovers> DoListLeftovers(RecordNamer namer) override;
   Result<RecordLocation> DoLocate(const RecordId& id, uint64_t place) override;
   StoreInfo DoInfo() const override;
 
@@ -71,6 +80,8 @@ class FileStore final : public BlockStore {
   Status CheckNameIsFree(const std::string& name);
   Status Publish(Manifest& manifest, RenameMode mode);
   Status Sweep();
+  Status ListRecordLeftovers(const std::string& spread, const std::string& sequence,
+                             Leftovers& leftovers);
   Status SweepSequence(const std::string& spread, const std::string& sequence);
 
   void Pump(FileChannel& channel);
@@ -632,6 +643,56 @@ Result<std::vector<ManifestSummary>> FileStore::DoListManifests() {
 Result<std::vector<StoredRecord>> FileStore::DoListRecords() {
   const Lock lock(mutex_);
   return index_.ListCommitted();
+}
+
+// A record or a temporary file may be another process's, at work.
+Result<Leftovers> FileStore::DoListLeftovers(RecordNamer) {
+  const Lock one_change(change_mutex_);
+  KVBED_RETURN_IF_ERROR(Reload());
+  Leftovers leftovers;
+  KVBED_RETURN_IF_ERROR(ListStoreFolderLeftovers(
+      *io_, folder_,
+      [](const DirectoryEntry& entry) {
+        return entry.is_directory && entry.name == kRecordsFolderName;
+      },
+      leftovers));
+  KVBED_RETURN_IF_ERROR(
+      ListFolderLeftovers(*io_, folder_.contents_path(), IsManifestEntry, leftovers));
+  const auto spreads = ListIfThere(*io_, records_path_);
+  KVBED_RETURN_IF_ERROR(spreads.status());
+  for (const DirectoryEntry& spread : *spreads) {
+    if (!spread.is_directory) {
+      leftovers.Add(FolderLeftover(records_path_, spread));
+      continue;
+    }
+    const std::string path = records_path_ + "/" + spread.name;
+    KVBED_ASSIGN_OR_RETURN(const auto sequences, ListIfThere(*io_, path));
+    for (const DirectoryEntry& sequence : sequences) {
+      if (sequence.is_directory) {
+        KVBED_RETURN_IF_ERROR(ListRecordLeftovers(spread.name, sequence.name, leftovers));
+      } else {
+        leftovers.Add(FolderLeftover(path, sequence));
+      }
+    }
+  }
+  return leftovers;
+}
+
+Status FileStore::ListRecordLeftovers(const std::string& spread, const std::string& sequence,
+                                      Leftovers& leftovers) {
+  const std::string path = fmt::format("{}/{}/{}", records_path_, spread, sequence);
+  KVBED_ASSIGN_OR_RETURN(const auto files, ListIfThere(*io_, path));
+  const Lock lock(mutex_);
+  for (const DirectoryEntry& file : files) {
+    Leftover leftover = FolderLeftover(path, file);
+    if (const auto id = RecordAtPath(spread, sequence, file.name); id && !file.is_directory) {
+      if (index_.Find(*id) != nullptr) continue;
+      leftover.kind = LeftoverKind::kRecord;
+      leftover.id = id;
+    }
+    leftovers.Add(std::move(leftover));
+  }
+  return Status::Ok();
 }
 
 Result<RecordLocation> FileStore::DoLocate(const RecordId& id, uint64_t) {

@@ -5,12 +5,6 @@
 #include <utility>
 
 namespace kvbed {
-namespace {
-
-constexpr std::string_view kManifestSuffix = ".manifest";
-
-}  // namespace
-
 Result<Manifest> CheckManifestIdentity(Manifest manifest, const std::string& name,
                                        const Digest128& uuid, const std::string& where) {
   if (manifest.name != name) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/io.h"
@@ -11,6 +12,8 @@
 #include "offload/status.h"
 
 namespace kvbed {
+
+inline constexpr std::string_view kManifestSuffix = ".manifest";
 
 // How a change of the folder ended.
 struct FolderChange {

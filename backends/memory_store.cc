@@ -37,6 +37,7 @@ class MemoryStore final : public BlockStore {
   Result<std::vector<ManifestSummary>> DoListManifests() override;
   Status DoRemoveManifest(const std::string& name) override;
   Result<std::vector<StoredRecord>> DoListRecords() override;
+  Result<Leftovers> DoListLeftovers(RecordNamer namer) override;
   Result<RecordLocation> DoLocate(const RecordId& id, uint64_t place) override;
   StoreInfo DoInfo() const override;
 
@@ -170,6 +171,9 @@ Result<std::vector<StoredRecord>> MemoryStore::DoListRecords() {
   const ReadLock lock(mutex_);
   return index_.ListCommitted();
 }
+
+// There are no files, and what was put and isn't committed was put through this handle.
+Result<Leftovers> MemoryStore::DoListLeftovers(RecordNamer) { return Leftovers(); }
 
 Result<RecordLocation> MemoryStore::DoLocate(const RecordId&, uint64_t) {
   return Status::NotSupported("a memory store's records are in no file");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 
 #include "backends/disk_space.h"
 #include "offload/aligned_buffer.h"
@@ -18,7 +17,9 @@ constexpr std::string_view kSlabSuffix = ".dat";
 constexpr uint64_t kExtentBytesMin = uint64_t{16} << 20;
 constexpr uint64_t kExtentBytesDoubling = uint64_t{256} << 20;
 
-std::optional<uint64_t> RecordBytesOf(std::string_view name) {
+}  // namespace
+
+std::optional<uint64_t> SlabRecordBytes(std::string_view name) {
   if (!name.starts_with(kSlabPrefix) || !name.ends_with(kSlabSuffix)) return std::nullopt;
   uint64_t record_bytes = 0;
   const char* const begin = name.data() + kSlabPrefix.size();
@@ -29,8 +30,6 @@ std::optional<uint64_t> RecordBytesOf(std::string_view name) {
                      record_bytes % kPageBytes == 0 && SlabFileName(record_bytes) == name;
   return valid ? std::optional(record_bytes) : std::nullopt;
 }
-
-}  // namespace
 
 std::string SlabFileName(uint64_t record_bytes) {
   return fmt::format("{}{}{}", kSlabPrefix, record_bytes, kSlabSuffix);
@@ -55,7 +54,7 @@ SlabFile& SlabFiles::Expect(uint64_t record_bytes) {
 Status SlabFiles::OpenAll() {
   KVBED_ASSIGN_OR_RETURN(const auto entries, io_->List(options_.directory));
   for (const DirectoryEntry& entry : entries) {
-    const auto record_bytes = RecordBytesOf(entry.name);
+    const auto record_bytes = SlabRecordBytes(entry.name);
     if (!record_bytes) continue;
     SlabFile& slab = Expect(*record_bytes);
     if (entry.is_directory) {

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "backends/io.h"
 #include "backends/slot_map.h"
@@ -26,6 +28,9 @@ struct SlabFile {
 
 // "slab-372736.dat"
 std::string SlabFileName(uint64_t record_bytes);
+
+// The record size in a slab file's name; nullopt for any other name.
+std::optional<uint64_t> SlabRecordBytes(std::string_view name);
 
 // How much a slab file of this size grows at a time: by its own size from 16 to 256 MiB, later by
 // an eighth; whole slots, at least one.

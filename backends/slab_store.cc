@@ -27,6 +27,9 @@ class FolderKeeper {
   void NoteFreed(const std::vector<FreedRecord>&) {}
   Status MakePutsDurable() { return Status::Ok(); }
   std::vector<Result<uint64_t>> FindPlaces(std::span<StoreRequest* const>) { return {}; }
+  Status ListLeftovers(Io& io, const StoreFolder& folder, Leftovers& leftovers) {
+    return ListFolderLeftovers(io, folder.contents_path(), IsManifestEntry, leftovers);
+  }
   void Describe(StoreInfo&) {}
 
  private:

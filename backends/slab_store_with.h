@@ -18,6 +18,8 @@
 //   // For each request that is a get, where its record is by this keeper; empty when the store's
 //   // own index is to say so.
 //   std::vector<Result<uint64_t>> FindPlaces(std::span<StoreRequest* const> requests);
+//   // Files in its own folder that are nobody's, or others'.
+//   Status ListLeftovers(Io& io, const StoreFolder& folder, Leftovers& leftovers);
 //   void Describe(StoreInfo& info);
 #pragma once
 
@@ -33,6 +35,8 @@
 #include "backends/commit_guard.h"
 #include "backends/direct_support.h"
 #include "backends/disk_space.h"
+#include "backends/folder_leftovers.h"
+#include "backends/free_slots.h"
 #include "backends/manifest_folder.h"
 #include "backends/queue_report.h"
 #include "backends/record_index.h"
@@ -76,6 +80,7 @@ class SlabStoreWith final : public BlockStore {
   Result<std::vector<ManifestSummary>> DoListManifests() override;
   Status DoRemoveManifest(const std::string& name) override;
   Result<std::vector<StoredRecord>> DoListRecords() override;
+  Result<Leftovers> DoListLeftovers(RecordNamer namer) override;
   Result<RecordLocation> DoLocate(const RecordId& id, uint64_t place) override;
   StoreInfo DoInfo() const override;
 
@@ -433,6 +438,27 @@ template <class Keeper>
 Result<std::vector<StoredRecord>> SlabStoreWith<Keeper>::DoListRecords() {
   const Lock lock(mutex_);
   return index_.ListCommitted();
+}
+
+template <class Keeper>
+Result<Leftovers> SlabStoreWith<Keeper>::DoListLeftovers(RecordNamer namer) {
+  Leftovers leftovers;
+  KVBED_RETURN_IF_ERROR(ListStoreFolderLeftovers(
+      *io_, folder_,
+      [](const DirectoryEntry& entry) {
+        return !entry.is_directory && SlabRecordBytes(entry.name).has_value();
+      },
+      leftovers));
+  KVBED_RETURN_IF_ERROR(keeper_->ListLeftovers(*io_, folder_, leftovers));
+  if (namer == nullptr) return leftovers;
+  std::vector<UnusedSlots> free;
+  {
+    const Lock lock(mutex_);
+    free = FindUnusedSlots(files_);
+  }
+  KVBED_RETURN_IF_ERROR(
+      ListRecordsInFreeSlots(*io_, free, options_.settings.iodepth, namer, leftovers));
+  return leftovers;
 }
 
 template <class Keeper>

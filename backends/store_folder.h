@@ -43,6 +43,7 @@ class StoreFolder {
                                   StoreAccess access);
 
   const std::string& path() const { return path_; }
+  const std::string& contents_name() const { return contents_; }
   std::string contents_path() const { return path_ + "/" + contents_; }
   const Digest128& uuid() const { return identity_.uuid; }
   // Of a writer of a store that many write.

@@ -123,6 +123,8 @@ Status BlockStore::RemoveManifest(const std::string& name) {
 
 Result<std::vector<StoredRecord>> BlockStore::ListRecords() { return DoListRecords(); }
 
+Result<Leftovers> BlockStore::ListLeftovers(RecordNamer namer) { return DoListLeftovers(namer); }
+
 Result<RecordLocation> BlockStore::Locate(const RecordId& id, uint64_t place) {
   return DoLocate(id, place);
 }

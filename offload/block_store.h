@@ -14,6 +14,7 @@
 
 #include "offload/bytes.h"
 #include "offload/digest.h"
+#include "offload/leftovers.h"
 #include "offload/manifest.h"
 #include "offload/record_id.h"
 #include "offload/status.h"
@@ -181,6 +182,10 @@ class BlockStore {
   Status RemoveManifest(const std::string& name);
   // The committed records, by id.
   Result<std::vector<StoredRecord>> ListRecords();
+  // What lies beside it: records that no manifest names (but for what was put through this handle),
+  // temporary files, unknown files. Reads the first page of each free slot where records lie in
+  // slots, which `namer` is asked about; without one it looks into none. Changes nothing.
+  Result<Leftovers> ListLeftovers(RecordNamer namer);
   // Not supported where records are not in files.
   Result<RecordLocation> Locate(const RecordId& id, uint64_t place);
 
@@ -203,6 +208,7 @@ class BlockStore {
   virtual Result<std::vector<ManifestSummary>> DoListManifests() = 0;
   virtual Status DoRemoveManifest(const std::string& name) = 0;
   virtual Result<std::vector<StoredRecord>> DoListRecords() = 0;
+  virtual Result<Leftovers> DoListLeftovers(RecordNamer namer) = 0;
   virtual Result<RecordLocation> DoLocate(const RecordId& id, uint64_t place) = 0;
   virtual StoreInfo DoInfo() const = 0;
 

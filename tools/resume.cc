@@ -91,7 +91,13 @@ class ResumeJob {
           "memory: holds nothing when the command starts: give slab:DIR");
     }
     const StoreAccess access = options_.save ? StoreAccess::kWrite : StoreAccess::kRead;
-    KVBED_ASSIGN_OR_RETURN(store_, OpenNamed(named_, access, 0));
+    auto opened = OpenNamed(named_, access, 0);
+    if (opened.status().code() == StatusCode::kCorruption) {
+      Refuse(kExitFailedCheck, opened.status().message());
+      return Status::Ok();
+    }
+    KVBED_RETURN_IF_ERROR(opened.status());
+    store_ = std::move(*opened);
     if (named_.spec.snapshot.empty()) {
       return Status::InvalidArgument(fmt::format("--store {} names no snapshot: add #NAME; {}",
                                                  options_.store.spec, SnapshotNames(*store_)));

@@ -37,13 +37,6 @@ class Page {
   std::string text_;
 };
 
-std::string Duration(uint64_t ns) {
-  const double seconds = static_cast<double>(ns) / 1e9;
-  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.2f} ms", seconds * 1e3)
-                         : fmt::format("{:.0f} us", seconds * 1e6);
-}
-
 std::string Rate(uint64_t bytes, uint64_t ns) {
   const auto rate = GbPerS(bytes, ns);
   return rate ? fmt::format("{:.3f} GB/s", *rate) : "nothing moved";

@@ -13,11 +13,13 @@
 #include "backends/channel_table.h"
 #include "backends/commit_guard.h"
 #include "backends/disk_space.h"
+#include "backends/folder_leftovers.h"
 #include "backends/queue_report.h"
 #include "backends/record_index.h"
 #include "backends/request_workers.h"
 #include "backends/rocksdb/blob_locator.h"
 #include "backends/rocksdb/catalog.h"
+#include "backends/rocksdb/database_files.h"
 #include "backends/rocksdb/rocksdb_status.h"
 #include "backends/snapshot_list.h"
 #include "backends/store_errors.h"
@@ -69,6 +71,7 @@ class BlobStore final : public BlockStore {
   Result<std::vector<ManifestSummary>> DoListManifests() override;
   Status DoRemoveManifest(const std::string& name) override;
   Result<std::vector<StoredRecord>> DoListRecords() override;
+  Result<Leftovers> DoListLeftovers(RecordNamer namer) override;
   Result<RecordLocation> DoLocate(const RecordId& id, uint64_t place) override;
   StoreInfo DoInfo() const override;
 
@@ -476,6 +479,17 @@ Result<std::vector<ManifestSummary>> BlobStore::DoListManifests() {
 Result<std::vector<StoredRecord>> BlobStore::DoListRecords() {
   const Lock lock(mutex_);
   return index_.ListCommitted();
+}
+
+Result<Leftovers> BlobStore::DoListLeftovers(RecordNamer) {
+  Leftovers leftovers;
+  KVBED_RETURN_IF_ERROR(ListStoreFolderLeftovers(
+      *io_, folder_, [](const DirectoryEntry&) { return false; }, leftovers));
+  KVBED_RETURN_IF_ERROR(
+      ListFolderLeftovers(*io_, folder_.contents_path(), IsDatabaseEntry, leftovers));
+  const Lock lock(mutex_);
+  KVBED_RETURN_IF_ERROR(catalog_.ListOrphans(index_, folder_.contents_path(), leftovers));
+  return leftovers;
 }
 
 Result<RecordLocation> BlobStore::DoLocate(const RecordId& id, uint64_t) {

@@ -82,6 +82,21 @@ FolderChange Catalog::Apply(rocksdb::WriteBatch& batch) {
   return change;
 }
 
+Status Catalog::ListOrphans(const RecordIndex& index, const std::string& where,
+                            Leftovers& leftovers) const {
+  KVBED_ASSIGN_OR_RETURN(const std::vector<RecordId> ids, Ids());
+  for (const RecordId& id : ids) {
+    if (index.Find(id) != nullptr) continue;
+    const auto value = database_->Get(DbFamily::kIds, KeyOf(id));
+    if (!value.ok() && value.status().code() == StatusCode::kNotFound) continue;
+    KVBED_RETURN_IF_ERROR(value.status());
+    KVBED_ASSIGN_OR_RETURN(const IdEntry entry, DecodeIdEntry(*value));
+    leftovers.Add(
+        {.kind = LeftoverKind::kRecord, .path = where, .size_bytes = entry.record_bytes, .id = id});
+  }
+  return Status::Ok();
+}
+
 Result<std::vector<RecordId>> Catalog::Ids() const {
   Status status;
   std::vector<RecordId> ids;

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "backends/manifest_folder.h"
+#include "backends/record_index.h"
 #include "backends/rocksdb/database.h"
 #include "offload/digest.h"
+#include "offload/leftovers.h"
 #include "offload/manifest.h"
 #include "offload/record_id.h"
 
@@ -38,6 +40,10 @@ class Catalog {
   // Durable on return.
   FolderChange Publish(const Manifest& manifest);
   FolderChange Remove(const std::string& name);
+
+  // The records that it has and `index` hasn't. `where` is named as their place.
+  Status ListOrphans(const RecordIndex& index, const std::string& where,
+                     Leftovers& leftovers) const;
 
   // The ids that it has, whether a manifest names them or not.
   Result<std::vector<RecordId>> Ids() const;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/rocksdb/catalog.h"
+#include "backends/rocksdb/database_files.h"
 #include "backends/rocksdb/place_writer.h"
 #include "backends/rocksdb/rocksdb_status.h"
 #include "backends/slab_store_with.h"
@@ -71,6 +72,11 @@ class DatabaseKeeper {
                                     : Result<uint64_t>(written));
     }
     return places;
+  }
+
+  // An id that is left over says nothing that the slot, which is free, doesn't.
+  Status ListLeftovers(Io& io, const StoreFolder& folder, Leftovers& leftovers) {
+    return ListFolderLeftovers(io, folder.contents_path(), IsDatabaseEntry, leftovers);
   }
 
   void Describe(StoreInfo& info) {

@@ -1,5 +1,6 @@
 // The contract of BlockStore, over every store: a new one adds a line at the end.
 #include <atomic>
+#include <fstream>
 #include <thread>
 
 #include "backends/faulty_store.h"
@@ -405,6 +406,49 @@ TEST_P(StoreContractTest, AStoreOpenedForReadingTakesNoChange) {
   Manifest same = manifest;
   EXPECT_EQ(store_->Commit(same, CommitMode::kReplace).code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(IsWhole(*store_, manifest));
+}
+
+// Records here have no header page; a page that was written is taken for one.
+std::optional<RecordId> NameAnyPage(Bytes page) {
+  if (LoadLe<uint64_t>(page, 0) == 0) return std::nullopt;
+  return RecordId{{{}, 1, 0}, 1};
+}
+
+TEST_P(StoreContractTest, WhatLiesBesideWhatIsCommittedIsListedAndNothingIsChanged) {
+  const Manifest committed = MakeManifest("s", kSmallRecord, 2);
+  ASSERT_OK(TakeSnapshot(*store_, committed));
+  // What this handle put isn't a leftover yet.
+  ASSERT_OK(PutAll(*store_, MakeManifest("x", kSmallRecord, 3, 2)));
+  ASSERT_OK(store_->Flush());
+  ASSERT_OK_AND_ASSIGN(const Leftovers own, store_->ListLeftovers(NameAnyPage));
+  EXPECT_TRUE(own.named().empty());
+  if (!GetParam().persistent) return;
+
+  store_.reset();
+  const std::string folder = dir_ / "store";
+  std::ofstream(TemporaryPath(folder + "/STORE")) << "abc";
+  std::ofstream(folder + "/notes.txt") << "12345";
+  Reopen(StoreAccess::kRead);
+  for (const RecordNamer namer : {RecordNamer(NameAnyPage), RecordNamer(nullptr)}) {
+    ASSERT_OK_AND_ASSIGN(const Leftovers found, store_->ListLeftovers(namer));
+    // Slots have no names without a namer.
+    const bool slots = store_->info().overwrites;
+    EXPECT_EQ(found.total(LeftoverKind::kRecord).count, slots && namer == nullptr ? 0u : 3u);
+    EXPECT_EQ(found.total(LeftoverKind::kTemporary).count, 1u);
+    EXPECT_EQ(found.total(LeftoverKind::kTemporary).size_bytes, 3u);
+    EXPECT_EQ(found.total(LeftoverKind::kUnknown).count, 1u);
+    EXPECT_EQ(found.total(LeftoverKind::kUnknown).size_bytes, 5u);
+    for (const Leftover& one : found.named()) {
+      EXPECT_EQ(one.id.has_value(), one.kind == LeftoverKind::kRecord) << one.path;
+    }
+    EXPECT_GE(found.swept_by_a_writer(), 1u);
+  }
+  // A writer sweeps what isn't in a free place, and leaves what it doesn't know.
+  Reopen(StoreAccess::kWrite);
+  ASSERT_OK_AND_ASSIGN(const Leftovers left, store_->ListLeftovers(NameAnyPage));
+  EXPECT_EQ(left.swept_by_a_writer(), 0u);
+  EXPECT_EQ(left.total(LeftoverKind::kUnknown).count, 1u);
+  EXPECT_TRUE(IsWhole(*store_, committed));
 }
 
 const StoreCase kStoreCases[] = {

@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "GiB of memory"},
         Mistake{{"resume", "-m", "toy:8m", "--store", "slab:/x#a", "--replace"}, 2, "--save"},
         Mistake{{"store", "ls", "slab:/no/such/store#s1"}, 2, "leave #NAME out"},
-        Mistake{{"store"}, 2, "ls, info, dump, rm"},
+        Mistake{{"store"}, 2, "ls, info, check, dump, rm"},
         Mistake{{"tokenize", "-m", "toy:8m", "--prompt", "x"}, 2, "tokenizer"}));
 
 TEST(StandardStreams, ThatCanNotBeWrittenChangeNoExitCode) {

@@ -28,6 +28,7 @@ class ScriptedStore final : public BlockStore {
   std::map<RecordId, std::vector<std::byte>> records;
   std::map<std::string, Manifest> manifests;
   std::vector<RecordId> discarded;
+  Leftovers leftovers;
   size_t in_flight_max = 0;
   // A queue that isn't refilled in time shows here as a smaller number than iodepth.
   std::vector<size_t> in_flight_at_reap;
@@ -84,12 +85,23 @@ class ScriptedStore final : public BlockStore {
     return found->second;
   }
   Result<std::vector<ManifestSummary>> DoListManifests() override {
-    return std::vector<ManifestSummary>();
+    std::vector<ManifestSummary> summaries;
+    for (const auto& [name, manifest] : manifests) {
+      summaries.push_back({.name = name,
+                           .created_ns = manifest.created_ns,
+                           .cached_tokens = manifest.cached_tokens,
+                           .blocks = manifest.blocks.size(),
+                           .stored_bytes = manifest.stored_bytes(),
+                           .model_name = manifest.model_name,
+                           .status = Status::Ok()});
+    }
+    return summaries;
   }
   Status DoRemoveManifest(const std::string& name) override {
     return manifests.erase(name) == 1 ? Status::Ok() : Status::NotFound(name);
   }
   Result<std::vector<StoredRecord>> DoListRecords() override { return std::vector<StoredRecord>(); }
+  Result<Leftovers> DoListLeftovers(RecordNamer) override { return leftovers; }
   Result<RecordLocation> DoLocate(const RecordId&, uint64_t place) override {
     return RecordLocation{"scripted", place, 0};
   }

@@ -4,76 +4,22 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "offload/clock.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
 #include "tools/console.h"
-#include "tools/environment.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
+#include "tools/store/check_command.h"
+#include "tools/store/opened_store.h"
 #include "tools/store_access.h"
 #include "tools/wording.h"
 
 namespace kvbed {
 namespace {
 
-struct StoreCommandOptions {
-  StoreOptions store;
-  OutputOptions output;
-};
-
-// A store opened by a command, and its result to be.
-struct OpenedStore {
-  NamedStore named;
-  std::unique_ptr<BlockStore> store;
-  Json json;
-};
-
-Result<OpenedStore> Open(const StoreCommandOptions& options, StoreAccess access) {
-  KVBED_RETURN_IF_ERROR(
-      CheckOutput(options.output, TableFormats::kRefused, {PathOfSpec(options.store.spec)}));
-  OpenedStore opened;
-  opened.json = MakeResult({"kvbed-store/1", CommandLineOfThisProcess(), 0, UnixNs()});
-  KVBED_ASSIGN_OR_RETURN(opened.named, NameStore(options.store));
-  if (opened.named.spec.kind == StoreKind::kMemory) {
-    return Status::InvalidArgument("memory: holds nothing when the command starts: give slab:DIR");
-  }
-  KVBED_ASSIGN_OR_RETURN(opened.store, OpenNamed(opened.named, access, 0));
-  EnvironmentQuery query;
-  query.path = opened.named.spec.path;
-  opened.json["env"] = EnvironmentJson(ReadEnvironment(query));
-  return opened;
-}
-
-Json SummaryJson(const ManifestSummary& summary) {
-  Json out;
-  out["name"] = summary.name;
-  if (!summary.status.ok()) {
-    out["error"] = summary.status.message();
-    return out;
-  }
-  out["created_at"] = Iso8601(summary.created_ns);
-  out["tokens"] = summary.cached_tokens;
-  out["blocks"] = summary.blocks;
-  out["stored_bytes"] = summary.stored_bytes;
-  out["model"] = summary.model_name;
-  return out;
-}
-
-// Counts and sizes that ls and info share.
-Status DescribeStore(OpenedStore& opened) {
-  const StoreInfo info = opened.store->info();
-  opened.json["store"] = StoreJson(info, std::nullopt);
-  opened.json["records"] = info.records;
-  opened.json["logical_bytes"] = info.logical_bytes;
-  opened.json["allocated_bytes"] = info.allocated_bytes;
-  opened.json["free_bytes"] = info.free_bytes;
-  opened.json["findings"] = Json::array();
-  return Status::Ok();
-}
-
 // The snapshots of the whole store: their JSON, and a line of text for each that can't be read.
-// The exit code is that of the first of these.
+// The exit code is a failed check when one of these is damaged, whatever keeps others from being
+// read.
 struct SnapshotsFound {
   std::vector<ManifestSummary> snapshots;
   std::string unreadable_text;
@@ -91,7 +37,10 @@ Result<SnapshotsFound> FindSnapshots(OpenedStore& opened) {
     found.unreadable_text +=
         fmt::format("{:<24} unreadable: {}\n", one.name, Printable(one.status.message()));
     AddFailure(opened.json, one.name + " is unreadable: " + one.status.message());
-    if (found.exit_code == kExitOk) found.exit_code = ExitCodeForSnapshot(one.status);
+    // One that is listed and can't be found is lost.
+    const bool lost = one.status.code() == StatusCode::kNotFound;
+    const int exit_code = lost ? kExitFailedCheck : ExitCodeForSnapshot(one.status);
+    if (found.exit_code != kExitFailedCheck) found.exit_code = exit_code;
   }
   return found;
 }
@@ -102,7 +51,7 @@ Result<int> List(const StoreCommandOptions& options) {
     return Status::InvalidArgument(
         "store ls lists all snapshots: leave #NAME out, or ask `kvbed store info` about one");
   }
-  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kRead));
+  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, OpenForCommand(options, StoreAccess::kRead));
   KVBED_ASSIGN_OR_RETURN(const SnapshotsFound found, FindSnapshots(opened));
   std::string text;
   for (const ManifestSummary& one : found.snapshots) {
@@ -114,7 +63,7 @@ Result<int> List(const StoreCommandOptions& options) {
   }
   text += found.unreadable_text;
   if (found.snapshots.empty()) text = "no snapshot\n";
-  KVBED_RETURN_IF_ERROR(DescribeStore(opened));
+  DescribeStore(opened);
   KVBED_RETURN_IF_ERROR(EmitResult(options.output, text, opened.json));
   return found.exit_code;
 }
@@ -201,9 +150,9 @@ Json ManifestJson(const Manifest& manifest, BlockStore& store) {
 }
 
 Result<int> Info(const StoreCommandOptions& options) {
-  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kRead));
+  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, OpenForCommand(options, StoreAccess::kRead));
   std::string text = InfoText(opened.store->info());
-  KVBED_RETURN_IF_ERROR(DescribeStore(opened));
+  DescribeStore(opened);
   int exit_code = kExitOk;
   if (const std::string& name = opened.named.spec.snapshot; !name.empty()) {
     const auto manifest = ReadSnapshot(*opened.store, name);
@@ -230,11 +179,11 @@ Result<int> Remove(const StoreCommandOptions& options) {
   // A missing #NAME is looked into before the store is locked for writing.
   KVBED_ASSIGN_OR_RETURN(const NamedStore named, NameStore(options.store));
   if (named.spec.snapshot.empty()) {
-    KVBED_ASSIGN_OR_RETURN(const OpenedStore reader, Open(options, StoreAccess::kRead));
+    KVBED_ASSIGN_OR_RETURN(const OpenedStore reader, OpenForCommand(options, StoreAccess::kRead));
     return Status::InvalidArgument(fmt::format("store rm {} names no snapshot: add #NAME; {}",
                                                options.store.spec, SnapshotNames(*reader.store)));
   }
-  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, Open(options, StoreAccess::kWrite));
+  KVBED_ASSIGN_OR_RETURN(OpenedStore opened, OpenForCommand(options, StoreAccess::kWrite));
   const std::string& name = named.spec.snapshot;
   const StoreInfo before = opened.store->info();
   const auto manifest = opened.store->ReadManifest(name);
@@ -244,7 +193,7 @@ Result<int> Remove(const StoreCommandOptions& options) {
   } else if (!removed.ok()) {
     return removed;
   }
-  KVBED_RETURN_IF_ERROR(DescribeStore(opened));
+  DescribeStore(opened);
   const StoreInfo info = opened.store->info();
   opened.json["removed"] = name;
   opened.json["snapshots"] = Json::array();
@@ -285,22 +234,22 @@ void AddOne(CommandLine& line, const std::string& name, const std::string& summa
   AddStoreTuningOptions(set, options.store);
   AddOutputOptions(set, options.output);
   set.Footer(
-      "Exit codes: 0 done; 1 a snapshot's manifest is damaged; 2 usage; 4 no such store or "
-      "snapshot, "
-      "in use,\n"
-      "I/O error, or written by a newer kvbed.\n\n"
+      "Exit codes: 0 done; 1 a snapshot's manifest is damaged, or the store itself; 2 usage; 4 no\n"
+      "such store or snapshot, in use, I/O error, or written by a newer kvbed.\n\n"
       "Example:\n  kvbed store " +
       example);
-  line.SetFunction("store " + name, [&options, function] { return function(options); });
+  line.SetFunction("store " + name,
+                   [&options, function] { return EndOfStoreCommand(function(options)); });
 }
 
 }  // namespace
 
 void AddStoreCommands(CommandLine& line) {
-  line.AddGroup("store", "look into a store: ls, info, dump, rm");
+  line.AddGroup("store", "look into a store: ls, info, check, dump, rm");
   AddOne(line, "ls", "list the snapshots", "ls slab:/data/kv", List);
   AddOne(line, "info", "what is in effect and how much is in it; with #NAME, one snapshot",
          "info 'slab:/data/kv#s1'", Info);
+  AddStoreCheckCommand(line);
   AddStoreDumpCommand(line);
   AddOne(line, "rm",
          "remove the snapshot #NAME and say what came back; a slab's places are used again",

@@ -1,0 +1,10 @@
+// `kvbed store check`.
+#pragma once
+
+namespace kvbed {
+
+class CommandLine;
+
+void AddStoreCheckCommand(CommandLine& line);
+
+}  // namespace kvbed
