@@ -91,6 +91,7 @@ class ResumeJob {
           "memory: holds nothing when the command starts: give slab:DIR");
     }
     const StoreAccess access = options_.save ? StoreAccess::kWrite : StoreAccess::kRead;
+    if (options_.save) KVBED_RETURN_IF_ERROR(ValidateSnapshotName(*options_.save));
     KVBED_ASSIGN_OR_RETURN(store_, OpenNamed(named_, access, 0));
     if (named_.spec.snapshot.empty()) {
       return Status::InvalidArgument(fmt::format("--store {} names no snapshot: add #NAME; {}",
