@@ -133,6 +133,7 @@ Json DriftJson(const RunReport& report) {
   out["max_ulp"] = total.max_ulp;
   out["k_abs_max"] = drift.kv.k_abs_max;
   out["first_layer"] = drift.kv.first_layer ? Json(*drift.kv.first_layer) : Json();
+  out["first_position"] = drift.kv.first_position ? Json(*drift.kv.first_position) : Json();
   out["prompt_positions"] = DriftPartJson(drift.kv.prompt());
   out["decode_positions"] = DriftPartJson(drift.kv.decode());
   out["k"] = DriftPartJson(drift.kv.k());

@@ -76,6 +76,16 @@ typename T::Bits MagnitudeMax(Bytes bytes, typename T::Bits so_far) {
   return so_far;
 }
 
+// The first position of these rows, which begin at `first`, that differs and is below `so_far`;
+// else `so_far`.
+uint64_t FirstDifference(Bytes cached, Bytes recomputed, uint64_t row_bytes, uint64_t first,
+                         uint64_t so_far) {
+  for (uint64_t at = 0; at < cached.size() && first < so_far; at += row_bytes, ++first) {
+    if (std::memcmp(cached.data() + at, recomputed.data() + at, row_bytes) != 0) return first;
+  }
+  return so_far;
+}
+
 // Rows [first, last) of one head of one part, as the pieces that lie in one block on both sides.
 struct HeadRows {
   const KvView& cached;
@@ -89,7 +99,7 @@ struct HeadRows {
     while (first < last) {
       const uint64_t rows =
           std::min({RowsLeft(cached, first), RowsLeft(recomputed, first), last - first});
-      visit(Rows(cached, first, rows), Rows(recomputed, first, rows));
+      visit(Rows(cached, first, rows), Rows(recomputed, first, rows), first);
       first += rows;
     }
   }
@@ -111,6 +121,8 @@ KvDrift Measure(const KvView& cached, const KvView& recomputed, uint64_t tokens,
   const KvGeometry& g = cached.geometry;
   KvDrift drift;
   typename T::Bits k_max = 0;
+  const uint64_t row_bytes = g.head_dim * g.element_bytes();
+  uint64_t first_position = tokens;
   for (uint32_t layer = 0; layer < g.layers; ++layer) {
     LayerDrift here;
     here.layer = layer;
@@ -119,8 +131,9 @@ KvDrift Measure(const KvView& cached, const KvView& recomputed, uint64_t tokens,
       for (uint32_t head = 0; head < g.kv_heads; ++head) {
         const HeadRows rows{cached, recomputed, layer, part, head};
         const auto compare_into = [&](DriftPart& into) {
-          return [&](Bytes a, Bytes b) {
+          return [&](Bytes a, Bytes b, uint64_t first) {
             CompareElements<T>(a, b, into);
+            first_position = FirstDifference(a, b, row_bytes, first, first_position);
             if (k) k_max = MagnitudeMax<T>(a, k_max);
           };
         };
@@ -135,6 +148,7 @@ KvDrift Measure(const KvView& cached, const KvView& recomputed, uint64_t tokens,
     drift.layers.push_back(here);
   }
   drift.k_abs_max = T::Value(k_max);
+  if (first_position < tokens) drift.first_position = first_position;
   return drift;
 }
 

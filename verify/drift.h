@@ -40,8 +40,9 @@ struct LayerDrift {
 
 struct KvDrift {
   std::vector<LayerDrift> layers;
-  double k_abs_max = 0;                 // largest finite |K| of the cached run
-  std::optional<uint32_t> first_layer;  // the first that differs
+  double k_abs_max = 0;                    // largest finite |K| of the cached run
+  std::optional<uint32_t> first_layer;     // the first that differs
+  std::optional<uint64_t> first_position;  // the first that differs in any layer
 
   DriftPart total() const;
   DriftPart prompt() const;

@@ -47,6 +47,7 @@ TEST_P(DriftTest, EqualCachesDoNotDrift) {
   EXPECT_EQ(drift.total().max_abs, 0);
   EXPECT_EQ(drift.total().max_ulp, 0u);
   EXPECT_FALSE(drift.first_layer);
+  EXPECT_FALSE(drift.first_position);
   EXPECT_EQ(drift.layers.size(), 3u);
   EXPECT_GT(drift.k_abs_max, 1);
   EXPECT_LT(drift.k_abs_max, 2);
@@ -87,6 +88,16 @@ TEST_P(DriftTest, PromptAndDecodePositionsAreApart) {
   EXPECT_EQ(drift.first_layer, 0u);
   EXPECT_EQ(Measure(cached_, recomputed_, 13).decode().elements, 0u);
   EXPECT_EQ(Measure(cached_, recomputed_, 0).prompt().elements, 0u);
+}
+
+// So that a step at some length shows, whichever layer it begins in.
+TEST_P(DriftTest, TheFirstPositionThatDiffersIsNamedWhateverItsLayer) {
+  for (const auto& [layer, position] : {std::pair{0u, 12u}, {2u, 9u}, {1u, 4u}, {2u, 0u}}) {
+    Set(cached_, {layer, KvPart::kV, 1, position, 3}, 1.0f);
+    Set(recomputed_, {layer, KvPart::kV, 1, position, 3}, 1.5f);
+    EXPECT_EQ(Measure(cached_, recomputed_).first_position, position);
+  }
+  EXPECT_EQ(Measure(cached_, recomputed_).first_layer, 0u);
 }
 
 TEST_P(DriftTest, UlpsCountAcrossZero) {
