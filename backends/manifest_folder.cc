@@ -26,7 +26,8 @@ Result<std::vector<std::string>> ManifestFolder::List() const {
   KVBED_ASSIGN_OR_RETURN(const auto entries, io_->List(directory_));
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : entries) {
-    if (entry.is_directory || !entry.name.ends_with(kManifestSuffix)) continue;
+    // A folder of that name too: reading it fails, and nothing counts as unnamed while it is there.
+    if (!entry.name.ends_with(kManifestSuffix)) continue;
     names.push_back(entry.name.substr(0, entry.name.size() - kManifestSuffix.size()));
   }
   return names;

@@ -53,13 +53,33 @@ Status NoDirect(const std::string& path, std::string_view why) {
       "open {} with O_DIRECT: {}; this filesystem has no direct I/O for it", path, why));
 }
 
+// It was opened without waiting for a pipe's other end; io_uring would take the flag for a request
+// not to wait for the disk either.
+Status CheckRegular(const File& file) {
+  struct stat info {};
+  if (::fstat(file.fd(), &info) != 0) {
+    return StatusFromErrno(errno, fmt::format("fstat {}", file.path()));
+  }
+  // A folder is told by the reads that fail.
+  if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+    return Status::Corruption(fmt::format(
+        "open {}: it is no file but a pipe, a socket or a device; remove it", file.path()));
+  }
+  const int flags = ::fcntl(file.fd(), F_GETFL);
+  if (flags < 0 || ::fcntl(file.fd(), F_SETFL, flags & ~O_NONBLOCK) != 0) {
+    return StatusFromErrno(errno, fmt::format("fcntl of {}", file.path()));
+  }
+  return Status::Ok();
+}
+
 class PosixIo final : public Io {
  public:
   PosixIo(IoEngine engine, std::string engine_reason)
       : engine_(engine), engine_reason_(std::move(engine_reason)) {}
 
   Result<File> Open(const std::string& path, const OpenOptions& options) override {
-    int flags = O_CLOEXEC | (options.write ? O_RDWR : O_RDONLY);
+    // Nobody may ever write into a pipe that lies in the place of a file.
+    int flags = O_CLOEXEC | O_NONBLOCK | (options.write ? O_RDWR : O_RDONLY);
     if (options.create) flags |= O_CREAT;
     if (options.create && options.exclusive) flags |= O_EXCL;
     if (options.direct) flags |= O_DIRECT;
@@ -73,8 +93,10 @@ class PosixIo final : public Io {
       }
       return StatusFromErrno(error, fmt::format("open {}", path));
     }
-    if (!options.direct) return File(fd, path, false, 1);
-    File file(fd, path, true, DirectAlignment(fd));  // closes when what follows fails
+    // Closes when what follows fails.
+    File file(fd, path, options.direct, options.direct ? DirectAlignment(fd) : 1);
+    KVBED_RETURN_IF_ERROR(CheckRegular(file));
+    if (!options.direct) return file;
     const int effective = ::fcntl(fd, F_GETFL);
     if (effective < 0) return StatusFromErrno(errno, fmt::format("fcntl(F_GETFL) of {}", path));
     if ((effective & O_DIRECT) == 0) return NoDirect(path, "the flag isn't in effect after open");

@@ -68,7 +68,10 @@ Status SlabFiles::OpenAll() {
       slab.open_status = file.status();
       continue;
     }
-    KVBED_ASSIGN_OR_RETURN(slab.size_bytes, io_->FileSize(*file));
+    KVBED_ASSIGN_OR_RETURN(const uint64_t size_bytes, io_->FileSize(*file));
+    // A reservation has blocks. What is a hole at the end is no room: counting its slots would take
+    // memory by a length that costs nothing to write.
+    slab.size_bytes = std::min(size_bytes, RoundUp(AllocatedBytes(slab.path), slab.record_bytes));
     slab.file = std::move(*file);
     slab.open_status = Status::Ok();
     slab.slots.Grow(slab.size_bytes / slab.record_bytes);

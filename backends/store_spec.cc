@@ -106,6 +106,9 @@ auto ParseName(const Table& table, std::string_view what, std::string_view text)
 
 Result<std::string> DecodePath(std::string_view text) {
   std::string path;
+  if (text.find('\0') != std::string_view::npos) {
+    return Status::InvalidArgument("the path holds a zero byte, which no file's name has");
+  }
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {
       if (text[i] == '&') {

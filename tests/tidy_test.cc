@@ -37,11 +37,12 @@ std::string ReadText(const fs::path& path) {
   return text.str();
 }
 
-// All text of ours; tests/golden is data, some of it broken on purpose.
+// All text of ours; golden files and corpora are data, some of it broken on purpose.
 const std::vector<SourceFile>& Tree() {
   static const std::vector<SourceFile> tree = [] {
     const fs::path root = KVBED_SOURCE_DIR;
-    const std::set<std::string> skipped = {".git", ".venv", ".deps", "build", "tests/golden"};
+    const std::set<std::string> skipped = {".git",  ".venv",        ".deps",
+                                           "build", "tests/golden", "tests/fuzz/corpus"};
     std::vector<SourceFile> files;
     for (auto it = fs::recursive_directory_iterator(root); it != fs::end(it); ++it) {
       const std::string path = fs::relative(it->path(), root).generic_string();

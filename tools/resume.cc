@@ -91,6 +91,7 @@ class ResumeJob {
           "memory: holds nothing when the command starts: give slab:DIR");
     }
     const StoreAccess access = options_.save ? StoreAccess::kWrite : StoreAccess::kRead;
+    if (options_.save) KVBED_RETURN_IF_ERROR(ValidateSnapshotName(*options_.save));
     auto opened = OpenNamed(named_, access, 0);
     if (opened.status().code() == StatusCode::kCorruption) {
       Refuse(kExitFailedCheck, opened.status().message());

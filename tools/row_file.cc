@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -122,25 +123,31 @@ std::string LeftOutRows::Text(const Note& note) const {
                      more > 0 ? fmt::format(" and {} more", more) : "", note.why);
 }
 
-// Also a pipe's, so its size isn't asked.
+// A pipe has no size to ask for before.
 Result<std::string> ReadRowFile(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return StatusFromErrno(errno, fmt::format("open {}", path));
+  const auto too_large = [&] {
+    return Status::Corruption(
+        fmt::format("{} has more than {} bytes, so it is no file of rows, or too many: split it",
+                    path, kRowFileBytesMax));
+  };
+  struct stat info {};
+  const bool known = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
   std::string text;
   std::vector<char> buffer(1 << 16);
   Status status;
-  for (;;) {
+  if (known && static_cast<uint64_t>(info.st_size) > kRowFileBytesMax) status = too_large();
+  while (status.ok()) {
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) status = StatusFromErrno(errno, fmt::format("read {}", path));
     if (got <= 0) break;
-    text.append(buffer.data(), static_cast<size_t>(got));
-    if (text.size() > kRowFileBytesMax) {
-      status = Status::Corruption(
-          fmt::format("{} has more than {} bytes, so it is no file of rows, or too many: split it",
-                      path, kRowFileBytesMax));
+    if (text.size() + static_cast<size_t>(got) > kRowFileBytesMax) {
+      status = too_large();
       break;
     }
+    text.append(buffer.data(), static_cast<size_t>(got));
   }
   ::close(fd);
   if (!status.ok()) return status;

@@ -51,6 +51,7 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
   if (!named.spec.snapshot.empty()) {
     return Status::InvalidArgument("--store names a snapshot: give --name NAME and no #NAME");
   }
+  KVBED_RETURN_IF_ERROR(ValidateSnapshotName(options.name));
   KVBED_ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(options.model));
   const uint64_t decode_calls = options.new_tokens - 1;
   KVBED_ASSIGN_OR_RETURN(

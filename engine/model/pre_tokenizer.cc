@@ -58,8 +58,12 @@ std::string ErrorText(int code) {
 }  // namespace
 
 struct PreTokenizer::Pattern {
-  pcre2_code* code;
+  explicit Pattern(pcre2_code* compiled) : code(compiled) {}
+  Pattern(const Pattern&) = delete;
+  Pattern& operator=(const Pattern&) = delete;
   ~Pattern() { pcre2_code_free(code); }
+
+  pcre2_code* const code;
 };
 
 Result<PreTokenizer> PreTokenizer::Create(PreTokenizerKind kind) {

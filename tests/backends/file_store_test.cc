@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "backends/faulty_io.h"
@@ -306,6 +307,50 @@ TEST_F(FileStoreTest, LostCutAndGrownFilesAreSaidToBeSo) {
   EXPECT_TRUE(FailsWith(gets[1].status, StatusCode::kCorruption, "5000 of 8192"));
   EXPECT_EQ(gets[1].short_bytes, 5000u);
   EXPECT_TRUE(FailsWith(gets[2].status, StatusCode::kCorruption, "has 8193 bytes"));
+}
+
+TEST_F(FileStoreTest, AFileOfAnyWrongLengthIsCorruptionWithBothLengths) {
+  for (const char* options : {"?direct=optional", "?direct=off"}) {
+    for (const uint64_t size : {uint64_t{0}, uint64_t{1}, kPageBytes - 1, kPageBytes,
+                                kPageBytes + 1, kSmallRecord - 1, kSmallRecord + 1}) {
+      SCOPED_TRACE(fmt::format("{} {}", options, size));
+      fs::remove_all(path_);
+      ASSERT_OK(TakeSnapshot(*Open(StoreAccess::kCreate, options), s_));
+      fs::resize_file(FileOf(s_.blocks[1].id), size);
+      const auto store = Open(StoreAccess::kRead, options);
+      TestRequests gets = GetsOf(s_);
+      gets.RunOn(*store);
+      EXPECT_TRUE(gets[0].status.ok() && gets.IsIntact(0));
+      EXPECT_TRUE(FailsWith(gets[1].status, StatusCode::kCorruption, std::to_string(size)));
+      EXPECT_TRUE(FailsWith(gets[1].status, StatusCode::kCorruption, "8192"));
+      EXPECT_TRUE(gets[2].status.ok() && gets.IsIntact(2));
+    }
+  }
+}
+
+TEST_F(FileStoreTest, AnErrorOfOpeningAFileLosesNothing) {
+  ASSERT_OK(TakeSnapshot(*Open(), s_));
+  // The first open after those that opening the store takes.
+  std::optional<FaultDevice> device;
+  std::unique_ptr<BlockStore> store;
+  for (uint64_t first = 0; store == nullptr; ++first) {
+    ASSERT_LT(first, 100u);
+    device.emplace(FaultPlan{
+        .faults = {{.kind = FaultKind::kEio, .target = FaultTarget::kOpen, .first = first}}});
+    auto opened = OpenStoreOver(MakeFaultyIo(OpenIo(IoEngine::kPsync).value(), *device), Spec(""),
+                                {.access = StoreAccess::kRead});
+    if (opened.ok() && device->struck() == 0) store = std::move(*opened);
+  }
+  TestRequests gets = GetsOf(s_);
+  gets.RunOn(*store);
+  EXPECT_EQ(device->struck(), 1u);
+  size_t failed = 0;
+  for (size_t i = 0; i < gets.size(); ++i) {
+    failed += gets[i].status.code() == StatusCode::kIoError;
+    EXPECT_TRUE(fs::exists(FileOf(s_.blocks[i].id)));
+  }
+  EXPECT_EQ(failed, 1u);
+  EXPECT_TRUE(IsWhole(*store, s_));  // the next time
 }
 
 TEST_F(FileStoreTest, ACapacityIsKeptAndRoomComesBack) {

@@ -349,6 +349,32 @@ TEST_F(RocksDbStoreTest, WithALogAReaderFindsRecordsInFiles) {
   EXPECT_TRUE(IsWhole(*reader, s_));
 }
 
+// What was replaced is garbage until its room is needed.
+TEST_F(RocksDbStoreTest, ReplacingASnapshotOverAndOverStaysWithinTheCapacity) {
+  const auto store = Open(StoreAccess::kCreate, "?capacity=600k");
+  for (uint64_t sequence = 1; sequence <= 20; ++sequence) {
+    const Manifest s = MakeManifest("s", kRecord, 6, sequence);
+    ASSERT_OK(TakeSnapshot(*store, s, CommitMode::kReplace)) << sequence;
+    EXPECT_TRUE(IsWhole(*store, s));
+  }
+  EXPECT_EQ(store->info().logical_bytes, 6 * kRecord);
+  EXPECT_GE(store->info().allocated_bytes, 6 * kRecord);
+}
+
+// Each snapshot is a flush, which is a file more: compaction must keep up by itself, and whatever
+// it made writers wait for is told.
+TEST_F(RocksDbStoreTest, ManySnapshotsOfOneWriterNeverWaitForEver) {
+  const auto store = Open();
+  for (uint64_t sequence = 1; sequence <= 120; ++sequence) {
+    ASSERT_OK(
+        TakeSnapshot(*store, MakeManifest(fmt::format("s{}", sequence), kRecord, 1, sequence)));
+  }
+  EXPECT_EQ(store->info().records, 120u);
+  EXPECT_TRUE(IsWhole(*store, MakeManifest("s1", kRecord, 1, 1)));
+  EXPECT_TRUE(IsWhole(*store, MakeManifest("s120", kRecord, 1, 120)));
+  EXPECT_LT(Number(*store, "stall_us"), UINT64_MAX);  // it is there
+}
+
 TEST_F(RocksDbStoreTest, ACapacityIsByWhatFilesTake) {
   const auto store = Open(StoreAccess::kCreate, "?capacity=400k");
   ASSERT_OK(TakeSnapshot(*store, s_));

@@ -3,6 +3,7 @@
 #include "backends/slab_store.h"
 #include "backends/direct_io.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -320,6 +321,30 @@ TEST_F(SlabStoreTest, AFileThatWasCutGivesShortRecordsAndNotErrors) {
   Open(StoreAccess::kWrite, "?capacity=100k");
   ASSERT_OK(TakeSnapshot(*store_, MakeManifest("t", kSmallRecord, 3, 2)));
   EXPECT_EQ(PlacesOf("t"), (std::vector<uint64_t>{4, 5, 6}));
+}
+
+TEST_F(SlabStoreTest, AFileThatWasMadeToLookHugeCostsNoMemory) {
+  Open(StoreAccess::kCreate);
+  const Manifest manifest = MakeManifest("s", kSmallRecord, 2, 1);
+  ASSERT_OK(TakeSnapshot(*store_, manifest));
+  const uint64_t allocated = store_->info().allocated_bytes;
+  store_.reset();
+  std::error_code error;
+  fs::resize_file(SlabPath(), uint64_t{256} << 30, error);
+  if (error) GTEST_SKIP() << "no file of this length here: " << error.message();
+  const auto peak_kib = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const long before = peak_kib();
+  for (const StoreAccess access : {StoreAccess::kRead, StoreAccess::kWrite}) {
+    Open(access);
+    EXPECT_TRUE(IsWhole(*store_, manifest));
+    EXPECT_LE(store_->info().allocated_bytes, allocated + kPageBytes);
+  }
+  EXPECT_OK(TakeSnapshot(*store_, MakeManifest("more", kSmallRecord, 3, 2)));
+  EXPECT_LT(peak_kib(), before + 100'000);  // the slots of that length would take five times this
 }
 
 TEST_F(SlabStoreTest, AMissingFileIsNotFound) {

@@ -1,5 +1,8 @@
 // The contract of BlockStore, over every store: a new one adds a line at the end.
+#include <sys/stat.h>
+
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -244,6 +247,44 @@ TEST_P(StoreContractTest, SpaceComesBack) {
   EXPECT_LE(after.allocated_bytes, before.allocated_bytes + GetParam().log_bytes);
   EXPECT_EQ(after.records, 0u);
   EXPECT_EQ(after.logical_bytes, 0u);
+}
+
+// What is counted is what the filesystem says, also after the store was opened again.
+TEST_P(StoreContractTest, AllocatedBytesAreThoseOfItsFiles) {
+  if (!GetParam().persistent) return;  // it has no files
+  const auto on_disk = [&] {
+    uint64_t bytes = 0;
+    const auto add = [&](const std::string& path) {
+      struct stat info {};
+      ASSERT_EQ(::stat(path.c_str(), &info), 0) << path;
+      bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+    };
+    add(dir_ / "store");
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir_ / "store")) {
+      add(entry.path());
+    }
+    return bytes;
+  };
+  ASSERT_OK(TakeSnapshot(*store_, MakeManifest("s", 372'736, 4, 1)));
+  Reopen(StoreAccess::kRead);
+  EXPECT_EQ(store_->info().allocated_bytes, on_disk());
+  EXPECT_GE(store_->info().allocated_bytes, store_->info().logical_bytes);
+  EXPECT_EQ(store_->info().logical_bytes, 4u * 372'736);
+}
+
+// What replacements leave behind comes back, at the latest with a removal.
+TEST_P(StoreContractTest, ReplacingASnapshotOverAndOverKeepsItsSpace) {
+  constexpr uint64_t kLiveBytes = 8 * 372'736;
+  uint64_t allocated_max = 0;
+  for (uint64_t sequence = 1; sequence <= 20; ++sequence) {
+    ASSERT_OK(TakeSnapshot(*store_, MakeManifest("s", 372'736, 8, sequence), CommitMode::kReplace));
+    if (sequence == 2) allocated_max = store_->info().allocated_bytes;
+  }
+  ASSERT_OK(TakeSnapshot(*store_, MakeManifest("other", 372'736, 1, 21)));
+  ASSERT_OK(store_->RemoveManifest("other"));
+  EXPECT_EQ(store_->info().logical_bytes, kLiveBytes);
+  EXPECT_LE(store_->info().allocated_bytes, allocated_max + GetParam().log_bytes);
+  EXPECT_TRUE(IsWhole(*store_, MakeManifest("s", 372'736, 8, 20)));
 }
 
 TEST_P(StoreContractTest, DiscardFreesWhatNoSnapshotNames) {

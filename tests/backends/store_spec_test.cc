@@ -104,6 +104,15 @@ TEST(StoreSpecTest, WhatIsWrongIsNamedWithTheNearestRightName) {
   }
 }
 
+// Else a file of another name would be opened: the system's names end there.
+TEST(StoreSpecTest, AZeroByteIsRefusedHoweverItIsWritten) {
+  for (const std::string& text : {std::string("slab:/kv%00x"), std::string("slab:/kv\0x", 10),
+                                  std::string("slab:/kv#s\0x", 12)}) {
+    EXPECT_TRUE(FailsWith(ParseStoreSpec(text).status(), StatusCode::kInvalidArgument));
+  }
+  EXPECT_OK(ParseStoreSpec("slab:/kvx#sx"));
+}
+
 TEST(StoreSpecTest, ASpecWinsOverTheCommandsOptions) {
   const StoreSettings command = {.iodepth = 8,
                                  .ioengine = IoEngine::kPsync,

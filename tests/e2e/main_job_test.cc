@@ -77,6 +77,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"256", "4", "bf16", "memory"}, Case{"256", "11", "fp32", "same"}),
     NameOf);
 
+// Right after the prefill the newest token is picked and has no KV yet, after decode calls
+// likewise.
+TEST(MainJob, APromptOfThreeTokensRestoresAfterThePrefillAndWithinItsFirstBlock) {
+  for (const char* snapshot_at : {"0", "12"}) {
+    SCOPED_TRACE(snapshot_at);
+    ExpectEqual(
+        RunKvbed(Toy({"--prompt-ids", "5,70,31", "-n", "16", "--snapshot-at", snapshot_at})));
+  }
+}
+
 TEST(MainJobOnFiles, RunsSafetensorsGgufAndShards) {
   const std::string models = KVBED_GOLDEN_DIR "/model/";
   for (const char* model : {"gqa_8_2", "sharded", "mha_llama3_rope", "mha_llama3_rope.f32.gguf",

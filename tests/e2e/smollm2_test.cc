@@ -166,6 +166,37 @@ TEST(SmolFirstRun, GivesTheDocumentedNumbers) {
   EXPECT_EQ(json.at("generated").at("ids").size(), 11);
 }
 
+// A snapshot is of token ids, also of such that its text would not give.
+TEST(SmolTokens, ThatTheTextWouldNotGiveAreKeptAsTheyAre) {
+  if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");
+  const TempDir folder;
+  const auto ids_of = [](const std::string& text) {
+    return RunKvbed({"tokenize", "-m", kModel, "--prompt", text, "-o", "json"}).Json().at("ids");
+  };
+  nlohmann::json ids = nlohmann::json::array();
+  std::string list;
+  for (const char* piece : {"c", "a", "p", "i", "t", "a", "l", ".", " ", "\n", "\n"}) {
+    for (const auto& id : ids_of(piece)) {
+      ids.push_back(id);
+      list += (list.empty() ? "" : ",") + id.dump();
+    }
+  }
+  ASSERT_NE(ids_of("capital. \n\n"), ids);  // else this shows nothing
+  const std::string store = "slab:" + (folder / "kv");
+  const CommandRun run = RunKvbed({"snapshot", "-m", kModel, "--prompt-ids", list, "-n", "1",
+                                   "--store", store, "--name", "s", "-o", "json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  auto kept = RunKvbed({"store", "info", store + "#s", "-o", "json"})
+                  .Json()
+                  .at("snapshots")
+                  .at(0)
+                  .at("token_ids");
+  ASSERT_GE(kept.size(), ids.size());
+  kept.erase(kept.begin() + static_cast<ptrdiff_t>(ids.size()), kept.end());
+  EXPECT_EQ(kept, ids);
+  EXPECT_EQ(RunKvbed({"resume", "-m", kModel, "--store", store + "#s", "-n", "4"}).exit_code, 0);
+}
+
 TEST(SmolTokenize, GivesIdsAndBytes) {
   if (kModel.empty()) KVBED_SKIP_OR_FAIL("SmolLM2 is not there: tools/setup fetches it");
   const CommandRun run =

@@ -116,6 +116,28 @@ TEST_F(SnapshotResume, OtherThreadsMakeLogitsNotAssessableAndStayZero) {
             std::string::npos);
 }
 
+TEST_F(SnapshotResume, AnotherPrefillChunkMakesLogitsNotAssessable) {
+  ASSERT_EQ(Snapshot("s1", kToy, {"--prefill-chunk", "8"}).exit_code, 0);
+  const CommandRun run = Resume("s1", {"--ledger", Ledger("s1"), "--prefill-chunk", "16"});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  const auto verdict = run.Json().at("verdict");
+  EXPECT_EQ(verdict.at("bytes").at("status"), "equal");
+  EXPECT_EQ(verdict.at("logits").at("status"), "not_assessable");
+  EXPECT_NE(verdict.at("logits").at("reason").get<std::string>().find("chunk"), std::string::npos);
+}
+
+// libtorch's kernels for another CPU: the bytes are judged all the same.
+TEST_F(SnapshotResume, OtherInstructionsMakeLogitsNotAssessable) {
+  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  const CommandRun run =
+      RunShell("ATEN_CPU_CAPABILITY=default KVBED resume -m '" + std::string(kToy) + "' --store '" +
+               Store("s1") + "' -n 12 -o json --ledger '" + Ledger("s1") + "'");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  const auto verdict = run.Json().at("verdict");
+  EXPECT_EQ(verdict.at("bytes").at("status"), "equal");
+  EXPECT_EQ(verdict.at("logits").at("status"), "not_assessable");
+}
+
 TEST_F(SnapshotResume, SavesWhatChangedAndEachSnapshotOutlivesTheOther) {
   ASSERT_EQ(Snapshot("s1").exit_code, 0);
   const CommandRun saved = Resume("s1", {"--ledger", Ledger("s1"), "--save", "s2"});

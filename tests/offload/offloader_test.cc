@@ -315,6 +315,22 @@ TEST_F(OffloaderTest, AFindingIsExplainedAndReadOnceMore) {
   EXPECT_EQ(finding.reread, Reread::kSame);
 }
 
+// Nothing is repaired, hidden or removed by reading it.
+TEST_F(OffloaderTest, ABadRecordIsFoundAgainEachTimeAndIsLeftAsItIs) {
+  Grow(*sequence_, 20);
+  Snapshot("s1");
+  Stored("s1", 2)[5000] ^= std::byte{1};
+  const auto records = store_.records;
+  for (int round = 0; round < 3; ++round) {
+    const RestoreReport report = DropAndRestore("s1");
+    ASSERT_EQ(report.findings.size(), 1u) << round;
+    EXPECT_EQ(report.findings[0].id, store_.manifests.at("s1").blocks[2].id);
+    EXPECT_EQ(report.blocks_restored, 2u);
+  }
+  EXPECT_EQ(store_.records, records);
+  EXPECT_TRUE(store_.discarded.empty());
+}
+
 TEST_F(OffloaderTest, AReadThatWentWrongOnceIsToldFromABadRecord) {
   Grow(*sequence_, 20);
   Snapshot("s1");
