@@ -146,7 +146,11 @@ typedef struct kvbed_store_plugin {
 } kvbed_store_plugin;
 
 /* The one symbol that a plug-in exports. */
-const kvbed_store_plugin* kvbed_store_plugin_v1(void);
+#ifdef __GNUC__
+__attribute__((visibility("default")))
+#endif
+const kvbed_store_plugin*
+kvbed_store_plugin_v1(void);
 
 #ifdef __cplusplus
 }
