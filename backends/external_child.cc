@@ -17,6 +17,7 @@ namespace kvbed {
 namespace {
 
 constexpr uint64_t kEndNs = 1'000'000'000;  // for a child that closed its output to be gone
+constexpr int kDepthMax = 8;
 constexpr uint64_t kListedMax = uint64_t{1} << 26;
 
 double Seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
@@ -180,7 +181,9 @@ Result<nlohmann::json> ExternalChild::Call(std::string_view verb, std::string_vi
     }
     case ExchangeEnd::kFailed: return Fail("its standard output can't be read");
   }
-  auto answer = Json::parse(line, nullptr, false);
+  // What is nested deeper is no answer, and copying it would take the stack.
+  auto answer = Json::parse(
+      line, [](int depth, Json::parse_event_t, Json&) { return depth <= kDepthMax; }, false);
   if (!answer.is_object()) {
     return Fail(fmt::format("its answer is no JSON object: {}", LineExchange::Printable(line)));
   }

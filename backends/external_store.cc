@@ -272,7 +272,6 @@ Result<std::vector<StoredRecord>> ExternalStore::DoListRecords() {
     records = index_.ListCommitted();
   }
   if (!greeting_.capabilities.list) return records;
-  // Both are in the order of their bytes.
   KVBED_RETURN_IF_ERROR(ChildStatus());
   KVBED_ASSIGN_OR_RETURN(const std::vector<RecordId> listed, child_->List());
   const std::unordered_set<RecordId, RecordIdHash> there(listed.begin(), listed.end());

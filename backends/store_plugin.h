@@ -134,7 +134,8 @@ typedef struct kvbed_store_plugin {
    * is there until the new one is. */
   kvbed_store_status (*commit_manifest)(kvbed_store* store, const char* name, const void* data,
                                         uint64_t bytes, int replace, char* message);
-  /* *bytes is the manifest's size; nothing is written to data when that is above `capacity`. */
+  /* *bytes is the manifest's size; when that is above `capacity`, what is in data doesn't matter,
+   * but nothing is written past it. */
   kvbed_store_status (*read_manifest)(kvbed_store* store, const char* name, void* data,
                                       uint64_t capacity, uint64_t* bytes, char* message);
   /* As list: names above `after` in ascending order of their bytes; NULL for all. */

@@ -128,11 +128,15 @@ std::string InfoText(const StoreInfo& info) {
   text += fmt::format("durability  {}\n", info.durability);
   text += fmt::format("records     {} of {} bytes in all\n", Thousands(info.records),
                       Thousands(info.logical_bytes));
-  text += fmt::format("on disk     {} bytes; room for {} more{}\n", Thousands(info.allocated_bytes),
-                      Thousands(info.free_bytes),
-                      info.capacity_bytes == 0
-                          ? ""
-                          : fmt::format(" (capacity {} bytes)", Thousands(info.capacity_bytes)));
+  if (info.ioengine == "none") {
+    text += "on disk     only the store knows\n";
+  } else {
+    text += fmt::format("on disk     {} bytes; room for {} more{}\n",
+                        Thousands(info.allocated_bytes), Thousands(info.free_bytes),
+                        info.capacity_bytes == 0
+                            ? ""
+                            : fmt::format(" (capacity {} bytes)", Thousands(info.capacity_bytes)));
+  }
   for (const auto& [name, value] : info.details) {
     text += fmt::format("  {:<26} {}\n", name, Printable(value));
   }

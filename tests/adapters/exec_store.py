@@ -10,7 +10,7 @@ BREAKS = """crash_put crash_get crash_commit exit_put hang_put hang_get hang_hel
 close_output short_answer extra_answer short_record size_lie bytes_lie foreign flip stale forget flush_nothing
 lose_unflushed drop_nth garbage garbage_first not_json no_call long_line duplicate wrong_version
 remove_nothing list_lacks list_invents list_disorder scribble change_put late_read bad_status
-flood_errors refuse_hello unknown_capability manifest_lies""".split()
+flood_errors refuse_hello unknown_capability manifest_lies deep_json""".split()
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--dir", required=True)
@@ -232,6 +232,9 @@ def answer_to(request):
             answer["results"][0] = {"status": "fine"}
         if kind == "no_call":
             del answer["call"]
+        if kind == "deep_json":
+            nested = "[" * 1_000_000 + "]" * 1_000_000
+            return '{"call": %d, "status": %s}' % (request["call"], nested)
         if kind == "not_json":
             return "ok"
     return json.dumps(answer)
