@@ -251,8 +251,8 @@ for line in sys.stdin:
         for name in os.listdir(options.dir):
             if name.endswith(".r"):
                 os.unlink(path(name))
-    print(text, flush=True)
     if verb in ("put", "get") and kind in ("duplicate", "garbage"):
-        print(text if kind == "duplicate" else "\x1b[2Jdone!", flush=True)
+        text += "\n" + (text if kind == "duplicate" else "\x1b[2Jdone!")  # by one write
+    print(text, flush=True)
     if verb == "close":
         break

@@ -3,6 +3,7 @@
 #include "backends/external_store.h"
 
 #include <csignal>
+#include <functional>
 #include <thread>
 
 #include "backends/open_store.h"
@@ -61,15 +62,32 @@ struct Broken {
   const char* part;  // of the message
   StatusCode code = StatusCode::kIoError;
   bool store_failed = true;
-  const char* timeout = "30";
   bool opens = true;
+  bool hangs = false;
 };
 
 std::ostream& operator<<(std::ostream& out, const Broken& broken) { return out << broken.kind; }
 
-void ExpectReported(const std::string& spec, const Broken& broken) {
-  SCOPED_TRACE(spec);
-  External external = OpenSpec(spec);
+using SpecWithTimeout = std::function<std::string(const std::string& timeout)>;
+
+// A store that hangs is opened with a short time-out, and with a longer one where it was too short
+// for what comes before on a busy machine.
+void ExpectReported(const SpecWithTimeout& spec_of, const Broken& broken) {
+  const std::string place = std::string(broken.verb) + " (call ";
+  External external;
+  Status first;
+  int pid = 0;
+  for (const char* timeout : {"1", "5", "25", "125"}) {
+    external = OpenSpec(spec_of(broken.hangs ? timeout : "30"));
+    if (external.status.ok()) {
+      pid = StateOf(*external.store).pid;
+      first = FirstFailure(*external.store, MakeManifest("s", kSmallRecord, 4));
+    } else {
+      first = external.status;
+    }
+    if (!broken.hangs || first.message().find(place) != std::string::npos) break;
+  }
+  SCOPED_TRACE(first.message());
   if (!broken.opens) {
     EXPECT_EQ(external.store, nullptr);
     EXPECT_TRUE(FailsWith(external.status, broken.code, broken.part));
@@ -79,13 +97,9 @@ void ExpectReported(const std::string& spec, const Broken& broken) {
   }
   ASSERT_OK(external.status);
   BlockStore& store = *external.store;
-  const int pid = StateOf(store).pid;
   ASSERT_GT(pid, 0);
-  const Manifest manifest = MakeManifest("s", kSmallRecord, 4);
-  const Status first = FirstFailure(store, manifest);
   EXPECT_TRUE(FailsWith(first, broken.code, broken.part));
-  EXPECT_NE(first.message().find(std::string(broken.verb) + " (call "), std::string::npos)
-      << first.message();
+  EXPECT_NE(first.message().find(place), std::string::npos) << first.message();
   EXPECT_EQ(StateOf(store).failure.ok(), !broken.store_failed);
   if (!broken.store_failed) return;
   // It is gone, and every later request says why.
@@ -98,7 +112,11 @@ void ExpectReported(const std::string& spec, const Broken& broken) {
   EXPECT_FALSE(store.Flush().ok());
   EXPECT_EQ(StatusOf(store.ReadManifest("s")), first);
   // Another child takes its place.
-  EXPECT_OK(RestartExternalStore(store, ChildEnd::kKill));
+  Status restarted = RestartExternalStore(store, ChildEnd::kKill);
+  for (int tries = 0; broken.hangs && tries < 60 && !restarted.ok(); ++tries) {
+    restarted = RestartExternalStore(store, ChildEnd::kKill);
+  }
+  EXPECT_OK(restarted);
   EXPECT_OK(StateOf(store).failure);
   EXPECT_GT(StateOf(store).pid, 0);
 }
@@ -108,12 +126,18 @@ class BrokenExecTest : public ::testing::TestWithParam<Broken> {};
 
 TEST_P(BrokenPluginTest, IsReportedByNameAndHarmsNothing) {
   const TempDir dir;
-  ExpectReported(PluginSpec(dir / "store", GetParam().kind, GetParam().timeout), GetParam());
+  ExpectReported(
+      [&](const std::string& timeout) {
+        return PluginSpec(dir / timeout, GetParam().kind, timeout);
+      },
+      GetParam());
 }
 
 TEST_P(BrokenExecTest, IsReportedByNameAndHarmsNothing) {
   const TempDir dir;
-  ExpectReported(ExecSpec(dir / "store", GetParam().kind, GetParam().timeout), GetParam());
+  ExpectReported(
+      [&](const std::string& timeout) { return ExecSpec(dir / timeout, GetParam().kind, timeout); },
+      GetParam());
 }
 
 constexpr StatusCode kDamaged = StatusCode::kCorruption;
@@ -124,8 +148,8 @@ const Broken kBrokenInBoth[] = {
     {"crash_get", "get", "was killed by signal 11"},
     {"crash_commit", "commit_manifest", "was killed by signal 11"},
     {"exit_put", "put", "exited with code 3"},
-    {"hang_put", "put", "no answer within 1 s; it was killed", StatusCode::kIoError, true, "1"},
-    {"hang_get", "get", "no answer within 1 s; it was killed", StatusCode::kIoError, true, "1"},
+    {"hang_put", "put", " s; it was killed", StatusCode::kIoError, true, true, true},
+    {"hang_get", "get", " s; it was killed", StatusCode::kIoError, true, true, true},
     {"change_put", "put", "it changed the bytes of sequence"},
     {"short_record", "get", "has 4096 bytes, 8192 were put", kDamaged, false},
     {"bytes_lie", "get", "has 12288 bytes, 8192 were put", kDamaged, false},
@@ -135,20 +159,20 @@ const Broken kBrokenInBoth[] = {
 };
 
 const Broken kBrokenPlugins[] = {
-    {"hang_open", "hello", "no answer within 1 s", StatusCode::kIoError, true, "1", false},
-    {"no_such_kind", "hello", "the options are path=DIR", StatusCode::kInvalidArgument, true, "30",
+    {"hang_open", "hello", "no answer within", StatusCode::kIoError, true, false, true},
+    {"no_such_kind", "hello", "the options are path=DIR", StatusCode::kInvalidArgument, true,
      false},
     {"bad_status", "put", "a status of 99", StatusCode::kIoError, false},
     {"endless_message", "put", "mmmmmmmm", StatusCode::kIoError, false},
 };
 
 const Broken kBrokenPrograms[] = {
-    {"hang_hello", "hello", "no answer within 1 s", StatusCode::kIoError, true, "1", false},
-    {"slow_reader", "hello", "no answer within 1 s", StatusCode::kIoError, true, "1", false},
+    {"hang_hello", "hello", "no answer within", StatusCode::kIoError, true, false, true},
+    {"slow_reader", "hello", "no answer within", StatusCode::kIoError, true, false, true},
     {"wrong_version", "hello", "it speaks version 7 of the store protocol, this kvbed speaks 1",
-     StatusCode::kNotSupported, true, "30", false},
-    {"refuse_hello", "hello", "no disk today", StatusCode::kIoError, true, "30", false},
-    {"unknown_capability", "hello", "teleport", StatusCode::kNotSupported, true, "30", false},
+     StatusCode::kNotSupported, true, false},
+    {"refuse_hello", "hello", "no disk today", StatusCode::kIoError, true, false},
+    {"unknown_capability", "hello", "teleport", StatusCode::kNotSupported, true, false},
     {"close_output", "put", "it closed its standard output; it was killed"},
     {"short_answer", "put", "of them"},
     {"extra_answer", "put", "of them"},
@@ -417,8 +441,10 @@ TEST(ExternalExecTest, AProgramThatIsNoStoreIsRefusedByName) {
   EXPECT_TRUE(
       FailsWith(OpenSpec("exec:true").status, StatusCode::kIoError, "in hello (call 1) after"));
   EXPECT_TRUE(FailsWith(OpenSpec("exec:true").status, StatusCode::kIoError, "exited with code 0"));
-  EXPECT_TRUE(
-      FailsWith(OpenSpec("exec:echo hello").status, StatusCode::kIoError, "no JSON object: hello"));
+  EXPECT_TRUE(FailsWith(OpenSpec("exec:sh -c 'read line; echo hello'").status, StatusCode::kIoError,
+                        "no JSON object: hello"));
+  // It may come before the question or after it.
+  EXPECT_TRUE(FailsWith(OpenSpec("exec:echo hello").status, StatusCode::kIoError, ": hello"));
   EXPECT_TRUE(FailsWith(OpenSpec("exec:cat").status, StatusCode::kIoError, "has no status"));
   EXPECT_TRUE(FailsWith(OpenSpec("exec:sh -c 'echo oh no >&2; exit 5'").status,
                         StatusCode::kIoError, "exited with code 5"));
