@@ -45,6 +45,26 @@ std::optional<uint64_t> NumberIn(const nlohmann::json& object, const char* name)
   return member->get<uint64_t>();
 }
 
+// Whether brackets are open in each other beyond `depth`: the parser's values would take the stack.
+bool NestsDeeper(std::string_view text, int depth) {
+  int open = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++open > depth) return true;
+    } else if (c == ']' || c == '}') {
+      --open;
+    }
+  }
+  return false;
+}
+
 // A failed result as it stands in an answer; nothing when there is no status in it.
 std::optional<Status> ParseResult(const nlohmann::json& result) {
   const std::string* name = TextIn(result, "status");
@@ -181,9 +201,10 @@ Result<nlohmann::json> ExternalChild::Call(std::string_view verb, std::string_vi
     }
     case ExchangeEnd::kFailed: return Fail("its standard output can't be read");
   }
-  // What is nested deeper is no answer, and copying it would take the stack.
-  auto answer = Json::parse(
-      line, [](int depth, Json::parse_event_t, Json&) { return depth <= kDepthMax; }, false);
+  if (NestsDeeper(line, kDepthMax)) {
+    return Fail(fmt::format("its answer is nested too deeply: {}", LineExchange::Printable(line)));
+  }
+  auto answer = Json::parse(line, nullptr, false);
   if (!answer.is_object()) {
     return Fail(fmt::format("its answer is no JSON object: {}", LineExchange::Printable(line)));
   }

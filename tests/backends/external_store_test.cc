@@ -181,7 +181,7 @@ const Broken kBrokenPrograms[] = {
     {"not_json", "put", "no JSON object: ok"},
     {"no_call", "put", "names no call"},
     {"bad_status", "put", "no known status"},
-    {"deep_json", "put", "no known status"},
+    {"deep_json", "put", "nested too deeply"},
     {"long_line", "put", "longer than 4194304 bytes"},
     {"forget", "get", "No such file", StatusCode::kNotFound, false},
 };
