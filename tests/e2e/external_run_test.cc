@@ -38,7 +38,7 @@ TEST_P(ExternalRun, RestoresBitForBitInTheSameAndInAFreshProcess) {
 }
 
 TEST_P(ExternalRun, WrongBytesAreFoundAndFailuresNamed) {
-  for (const char* kind : {"flip", "foreign"}) {
+  for (const char* kind : {"flip", "size_lie"}) {
     const CommandRun run = Run(Spec(kind), {"--name", kind});
     EXPECT_EQ(run.exit_code, 1) << kind << run.out << run.err;
     EXPECT_FALSE(run.Json().at("verdict").at("bytes").at("findings").empty()) << kind;
