@@ -99,6 +99,7 @@ class ResumeJob {
     }
     KVBED_RETURN_IF_ERROR(opened.status());
     store_ = std::move(*opened);
+    KVBED_RETURN_IF_ERROR(CheckHoldsSnapshots(*store_));
     if (named_.spec.snapshot.empty()) {
       return Status::InvalidArgument(fmt::format("--store {} names no snapshot: add #NAME; {}",
                                                  options_.store.spec, SnapshotNames(*store_)));

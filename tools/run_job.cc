@@ -142,6 +142,7 @@ class MainJob {
     name_ = options_.name.empty() ? "run" : options_.name;
     KVBED_RETURN_IF_ERROR(ValidateSnapshotName(name_));  // before a folder is made
     KVBED_ASSIGN_OR_RETURN(store_, OpenNamed(store_name_, StoreAccess::kCreate, record_bytes));
+    KVBED_RETURN_IF_ERROR(CheckHoldsSnapshots(*store_));
     if (options_.name.empty()) {
       KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store_->ListManifests());
       const auto taken = [&](const std::string& name) {

@@ -22,7 +22,7 @@ Result<OpenedStore> OpenForCommand(const StoreCommandOptions& options, StoreAcce
   }
   KVBED_ASSIGN_OR_RETURN(opened.store, OpenNamed(opened.named, access, 0));
   EnvironmentQuery query;
-  query.path = opened.named.spec.path;
+  query.path = PathOfSpec(options.store.spec);
   opened.json["env"] = EnvironmentJson(ReadEnvironment(query));
   return opened;
 }

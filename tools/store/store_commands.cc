@@ -77,11 +77,15 @@ std::string InfoText(const StoreInfo& info) {
   text += fmt::format("durability  {}\n", info.durability);
   text += fmt::format("records     {} of {} bytes in all\n", Thousands(info.records),
                       Thousands(info.logical_bytes));
-  text += fmt::format("on disk     {} bytes; room for {} more{}\n", Thousands(info.allocated_bytes),
-                      Thousands(info.free_bytes),
-                      info.capacity_bytes == 0
-                          ? ""
-                          : fmt::format(" (capacity {} bytes)", Thousands(info.capacity_bytes)));
+  if (info.ioengine == "none") {
+    text += "on disk     only the store knows\n";
+  } else {
+    text += fmt::format("on disk     {} bytes; room for {} more{}\n",
+                        Thousands(info.allocated_bytes), Thousands(info.free_bytes),
+                        info.capacity_bytes == 0
+                            ? ""
+                            : fmt::format(" (capacity {} bytes)", Thousands(info.capacity_bytes)));
+  }
   for (const auto& [name, value] : info.details) {
     text += fmt::format("  {:<26} {}\n", name, Printable(value));
   }
@@ -229,7 +233,8 @@ void AddOne(CommandLine& line, const std::string& name, const std::string& summa
   OptionSet set = line.AddCommand("store " + name, summary);
   set.Group("Store");
   set.Required(set.Text("SPEC", "SPEC",
-                        "slab:DIR, rocksdb:DIR or files:DIR; 'DIR#NAME' for one snapshot",
+                        "slab:DIR, rocksdb:DIR, files:DIR, plugin:LIBRARY or exec:COMMAND; "
+                        "'DIR#NAME' for one snapshot",
                         options.store.spec));
   AddStoreTuningOptions(set, options.store);
   AddOutputOptions(set, options.output);
