@@ -10,7 +10,7 @@
 namespace kvbed {
 namespace {
 
-constexpr int64_t kAllowedBytes = int64_t{64} << 20;
+constexpr int64_t kRestoreAllowedBytes = int64_t{64} << 20;
 
 // The largest resident size of a resume of `spec`, in bytes.
 int64_t PeakOfResume(const std::string& spec) {
@@ -41,7 +41,7 @@ TEST(RestoreMemory, IsThePoolsWhateverTheContext) {
   for (int i = 0; i < 2; ++i) peak_bytes[i] = PeakOfResume(store + "#" + contexts[i]);
   const int64_t more_pool = pool_bytes[1] - pool_bytes[0];
   const int64_t more = peak_bytes[1] - peak_bytes[0];
-  EXPECT_LE(more - more_pool, kAllowedBytes);
+  EXPECT_LE(more - more_pool, kRestoreAllowedBytes);
   // The measure sees the pool at all.
   EXPECT_GT(more, more_pool / 2);
 }
