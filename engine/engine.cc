@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "engine/kernels/forward_call.h"
+#include "engine/kernels/native/native_model.h"
 #include "engine/kernels/torch/torch_model.h"
 #include "engine/kv_rows.h"
 #include "offload/check.h"
@@ -19,8 +20,8 @@ namespace {
 
 constexpr uint32_t kThreadsMax = 1024;
 
-// A second set of kernels takes its place here and in OpenKernels.
-using Kernels = std::variant<TorchModel>;
+// A further set of kernels takes its place here and in OpenKernels.
+using Kernels = std::variant<TorchModel, NativeModel>;
 
 Result<Kernels> OpenKernels(const ModelFiles& model, const EngineOptions& options) {
   if (options.kernels == "torch") {
@@ -28,7 +29,13 @@ Result<Kernels> OpenKernels(const ModelFiles& model, const EngineOptions& option
                            TorchModel::Open(model, options.dtype, options.threads));
     return Kernels(std::move(kernels));
   }
-  return Status::InvalidArgument("kernels '" + options.kernels + "' is not one of torch");
+  if (options.kernels == "native") {
+    KVBED_ASSIGN_OR_RETURN(NativeModel kernels,
+                           NativeModel::Open(model, options.dtype, options.threads, options.isa));
+    return Kernels(std::move(kernels));
+  }
+  return Status::InvalidArgument("kernels '" + options.kernels +
+                                 "' is not one of native and torch");
 }
 
 // Over what rotates K: the frequencies, and which dims make a pair.

@@ -20,6 +20,7 @@ namespace kvbed {
 struct EngineOptions {
   DType dtype = DType::kBf16;     // of weights, activations and KV
   std::string kernels = "torch";  // an unknown set is refused with the names of those there are
+  std::string isa;                // of the native kernels, by name; empty: the fastest here
   uint32_t threads = 0;           // 0: as many as the process may run on
   uint32_t prefill_chunk = 512;   // tokens of one call
   // Test hook of the control verdict: adds one step of the dtype to one logit in this decode call,

@@ -134,6 +134,7 @@ const std::vector<ThirdParty> kThirdParty = {
     {{"xxhash.h", "xxh_x86dispatch.h"}, {"offload", "tools", "tests"}},
     {{"nlohmann/*"}, {"engine", "backends", "verify", "tools", "tests"}},
     {{"fmt/*"}, kAllFolders},
+    {{"hwy/*"}, {"engine/kernels/native"}},
     {{"immintrin.h", "cpuid.h", "x86intrin.h", "arm_neon.h"}, {"engine", "backends"}},
     // The kernel's and the C library's.
     {{"sys/*", "linux/*", "asm/*", "arpa/*", "netinet/*"}, kAllFolders},
