@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/kernels/native/native_model.h"
+#include "engine/kernels/torch/torch_model.h"
 #include "engine/kv_rows.h"
 #include "engine/model/model_files.h"
 #include "tests/support/status_matchers.h"
@@ -28,6 +30,23 @@ inline Engine OpenEngine(const ModelFiles& model, EngineOptions options) {
   EXPECT_OK(engine);
   return std::move(engine).value();
 }
+
+// The sets of kernels that this build and this CPU have.
+inline std::vector<std::string> KernelSets() {
+  std::vector<std::string> sets;
+  if (HasNativeKernels()) sets.push_back("native");
+  if (!DescribeTorch().empty()) sets.push_back("torch");
+  return sets;
+}
+
+// A test that runs on each of them.
+class OnEachKernelSet : public ::testing::TestWithParam<std::string> {
+ protected:
+  Engine Open(const ModelFiles& model, EngineOptions options) const {
+    options.kernels = GetParam();
+    return OpenEngine(model, options);
+  }
+};
 
 inline ModelFiles OpenTestModel(const std::string& spec) {
   Result<ModelFiles> model = OpenModel(spec);
