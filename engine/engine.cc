@@ -24,6 +24,11 @@ constexpr uint32_t kThreadsMax = 1024;
 using Kernels = std::variant<TorchModel, NativeModel>;
 
 Result<Kernels> OpenKernels(const ModelFiles& model, const EngineOptions& options) {
+  if (!options.isa.empty() && options.kernels != "native") {
+    return Status::InvalidArgument("--isa " + options.isa +
+                                   " is of the native kernels: not with --kernels " +
+                                   options.kernels);
+  }
   if (options.kernels == "torch") {
     KVBED_ASSIGN_OR_RETURN(TorchModel kernels,
                            TorchModel::Open(model, options.dtype, options.threads));
@@ -103,6 +108,7 @@ Status Engine::Parts::Run(const ForwardCall& call) {
 
 Result<Engine> Engine::Open(const ModelFiles& model, const EngineOptions& options) {
   EngineOptions effective = options;
+  if (options.kernels.empty()) effective.kernels = DefaultKernels();
   if (options.threads == 0) {
     effective.threads = std::max(1u, std::thread::hardware_concurrency());
   }
@@ -206,6 +212,20 @@ Status Engine::Recompute(
   return Status::Ok();
 }
 
-std::string DescribeKernels() { return DescribeTorch(); }
+std::string DefaultKernels() { return HasNativeKernels() ? "native" : "torch"; }
+
+std::vector<std::string> NativeInstructionSets(DType dtype) {
+  std::vector<std::string> names;
+  for (const KernelTable& table : KernelTables(dtype)) names.push_back(table.name);
+  return names;
+}
+
+bool HasNativeArithmetic(DType dtype, const std::string& arithmetic) {
+  return std::ranges::any_of(KernelTables(dtype), [&](const KernelTable& table) {
+    return table.arithmetic == arithmetic;
+  });
+}
+
+std::string DescribeLibtorch() { return DescribeTorch(); }
 
 }  // namespace kvbed

@@ -17,7 +17,8 @@ namespace kvbed {
 struct ModelOptions {
   std::string model;
   DType dtype = DType::kBf16;
-  std::string kernels = "torch";
+  std::string kernels;   // empty: the engine's default
+  std::string isa;       // empty: the fastest
   uint32_t threads = 0;  // 0: as many as this process may run on
   uint32_t prefill_chunk = 512;
 };

@@ -194,11 +194,20 @@ std::string LoadedBlas() {
   return "";
 }
 
-Diagnosis DiagnoseEngine() {
-  const std::string kernels = DescribeKernels();
+Diagnosis DiagnoseNativeKernels() {
+  const std::vector<std::string> sets = NativeInstructionSets(DType::kBf16);
+  if (!sets.empty()) {
+    return {"native kernels", Health::kOk, fmt::format("{}", fmt::join(sets, ", ")), ""};
+  }
+  return {"native kernels", Health::kWarn, "this CPU has neither AVX2 with FMA, AVX-512 nor NEON",
+          "models run on libtorch's kernels"};
+}
+
+Diagnosis DiagnoseLibtorch() {
+  const std::string kernels = DescribeLibtorch();
   if (kernels.empty()) {
     return {"libtorch", Health::kWarn, "not in this build",
-            "configure with KVBED_WITH_TORCH=ON to run models"};
+            "configure with KVBED_WITH_TORCH=ON for --kernels torch"};
   }
   const std::string loaded = LoadedBlas();
   const std::string found = loaded.empty() ? kernels : kernels + ", " + loaded + " loaded";
@@ -252,7 +261,8 @@ Result<int> Run(const DoctorOptions& options) {
       DiagnoseMemlock(),
       DiagnoseHugePages(environment),
       DiagnoseFio(),
-      DiagnoseEngine(),
+      DiagnoseNativeKernels(),
+      DiagnoseLibtorch(),
   };
   std::string text;
   Json json = MakeResult({"kvbed-doctor/1", CommandLineOfThisProcess(), 0, UnixNs()});

@@ -314,7 +314,7 @@ class MainJob {
         "--direct",
         std::string(DirectModeName(store_name_.settings.direct)),
         "--kernels",
-        options_.model.kernels,
+        environment.kernel_set,
         "--threads",
         std::to_string(environment.threads),
         "--prefill-chunk",

@@ -31,6 +31,7 @@ Result<LoadedModel> LoadModel(OpenedModel model, const ModelOptions& options,
   EngineOptions engine_options;
   engine_options.dtype = options.dtype;
   engine_options.kernels = options.kernels;
+  engine_options.isa = options.isa;
   engine_options.threads = options.threads;
   engine_options.prefill_chunk = options.prefill_chunk;
   engine_options.perturb_decode_call = perturb_decode_call;

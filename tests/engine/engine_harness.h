@@ -15,7 +15,6 @@
 
 #include "engine/engine.h"
 #include "engine/kernels/native/native_model.h"
-#include "engine/kernels/torch/torch_model.h"
 #include "engine/kv_rows.h"
 #include "engine/model/model_files.h"
 #include "tests/support/status_matchers.h"
@@ -35,7 +34,7 @@ inline Engine OpenEngine(const ModelFiles& model, EngineOptions options) {
 inline std::vector<std::string> KernelSets() {
   std::vector<std::string> sets;
   if (HasNativeKernels()) sets.push_back("native");
-  if (!DescribeTorch().empty()) sets.push_back("torch");
+  if (!DescribeLibtorch().empty()) sets.push_back("torch");
   return sets;
 }
 

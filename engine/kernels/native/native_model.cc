@@ -173,7 +173,7 @@ Result<NativeModel> NativeModel::Open(const ModelFiles& model, DType dtype, uint
         "use --kernels torch");
   }
   const auto named = std::find_if(tables.begin(), tables.end(), [&](const KernelTable& table) {
-    return isa.empty() || table.name == isa;
+    return isa.empty() || table.name == isa || table.arithmetic == isa;
   });
   if (named == tables.end()) {
     std::string names;

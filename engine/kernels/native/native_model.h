@@ -18,9 +18,9 @@ namespace kvbed {
 
 class NativeModel {
  public:
-  // Reads and packs the weights; `model` may go afterwards. `isa` names a table of kernels, or is
-  // empty for the fastest here. Out of space when memory doesn't suffice; not supported where the
-  // CPU has none of the instruction sets, with their names.
+  // Reads and packs the weights; `model` may go afterwards. `isa` names a table of kernels or an
+  // arithmetic, or is empty for the fastest here. Out of space when memory doesn't suffice; not
+  // supported where the CPU has none of the instruction sets, with their names.
   static Result<NativeModel> Open(const ModelFiles& model, DType dtype, uint32_t threads,
                                   const std::string& isa);
   // On these kernels.
