@@ -14,7 +14,10 @@ void AddBenchCommand(CommandLine& line);
 void AddSweepCommand(CommandLine& line);
 void AddReportCommand(CommandLine& line);
 void AddPlanCommand(CommandLine& line);
+void AddDriftCommand(CommandLine& line);
 void AddStoreCommands(CommandLine& line);
+void AddStoreDumpCommand(CommandLine& line);
+void AddDiffCommand(CommandLine& line);
 void AddDoctorCommand(CommandLine& line);
 
 }  // namespace kvbed

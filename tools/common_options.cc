@@ -29,7 +29,7 @@ SamplerState InitialSampler(const SamplingOptions& options) {
   return {options.temperature, options.top_p, options.top_k, options.seed, 0};
 }
 
-void AddModelOptions(OptionSet& set, ModelOptions& options) {
+void AddModelSourceOptions(OptionSet& set, ModelOptions& options) {
   set.Group("Model");
   set.Required(set.Text("-m,--model", "MODEL",
                         "GGUF file, Hugging Face directory, or toy:8m, toy:62m (no files needed)",
@@ -43,6 +43,10 @@ void AddModelOptions(OptionSet& set, ModelOptions& options) {
   set.Text("--isa", "NAME",
            "instruction set of the native kernels: avx2, avx512, avx512_bf16, neon [the fastest]",
            options.isa);
+}
+
+void AddModelOptions(OptionSet& set, ModelOptions& options) {
+  AddModelSourceOptions(set, options);
   set.Number("--threads", "compute threads [as many as this process may run on]", options.threads,
              1, 1024);
   set.Number("--prefill-chunk", "tokens of one prefill call [512]", options.prefill_chunk, 1,
@@ -57,7 +61,7 @@ void AddPoolOptions(OptionSet& set, PoolOptions& options) {
              options.pool_bytes, SizeOf("--pool-bytes"));
 }
 
-void AddPromptOptions(OptionSet& set, PromptOptions& options) {
+void AddPromptSourceOptions(OptionSet& set, PromptOptions& options) {
   set.Group("Prompt");
   const auto prompt = set.Text("-p,--prompt", "TEXT", "the prompt's text", options.prompt);
   const auto file =
@@ -71,6 +75,10 @@ void AddPromptOptions(OptionSet& set, PromptOptions& options) {
   set.Exclude(file, ids);
   set.Flag("--parse-special", options.parse_special,
            "turn the text of special tokens into their ids [off: text is text]");
+}
+
+void AddPromptOptions(OptionSet& set, PromptOptions& options) {
+  AddPromptSourceOptions(set, options);
   set.Parsed("-c,--ctx", "N", "cut or repeat the prompt to N tokens, as in 4k (k = 1024)",
              options.ctx, ParseTokenCount);
 }
@@ -116,7 +124,9 @@ void AddOutputOptions(OptionSet& set, OutputOptions& options, TableFormats forma
   set.Group("Output");
   const bool tables = formats == TableFormats::kTaken;
   set.Parsed("-o,--output", tables ? "text|md|csv|json|jsonl" : "text|json|jsonl",
-             "format on standard output [text]", options.format, ParseFormat);
+             fmt::format("format on standard output [{}]",
+                         options.format == OutputFormat::kMarkdown ? "md" : "text"),
+             options.format, ParseFormat);
   set.Text("--json", "FILE", "write the result as JSON beside the text; replaces FILE",
            options.json_file);
 }

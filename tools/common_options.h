@@ -67,8 +67,12 @@ struct OutputOptions {
 };
 
 void AddModelOptions(OptionSet& set, ModelOptions& options);
+// The same without --threads and --prefill-chunk, for a command that takes lists of them.
+void AddModelSourceOptions(OptionSet& set, ModelOptions& options);
 void AddPoolOptions(OptionSet& set, PoolOptions& options);
 void AddPromptOptions(OptionSet& set, PromptOptions& options);
+// The same without -c.
+void AddPromptSourceOptions(OptionSet& set, PromptOptions& options);
 void AddSamplingOptions(OptionSet& set, SamplingOptions& options);
 // How a store is opened, without --store itself.
 void AddStoreTuningOptions(OptionSet& set, StoreOptions& options);

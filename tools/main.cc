@@ -26,11 +26,13 @@ int Main(int argc, char** argv) {
   kvbed::AddResumeCommand(line);
   kvbed::AddGenerateCommand(line);
   kvbed::AddTokenizeCommand(line);
+  kvbed::AddDriftCommand(line);
   kvbed::AddStoreCommands(line);
   kvbed::AddBenchCommand(line);
   kvbed::AddSweepCommand(line);
   kvbed::AddReportCommand(line);
   kvbed::AddPlanCommand(line);
+  kvbed::AddDiffCommand(line);
   kvbed::AddDoctorCommand(line);
   const kvbed::InterruptGuard guard;
   // A reader that goes away (head, a dead parent) is an error of the write, not a death by signal.

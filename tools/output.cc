@@ -11,7 +11,8 @@ Status CheckOutput(const OutputOptions& options, TableFormats tables, const Kept
       options.format == OutputFormat::kMarkdown || options.format == OutputFormat::kCsv;
   if (table && tables == TableFormats::kRefused) {
     return Status::InvalidArgument(
-        "-o md and csv are for the tables of bench, sweep and plan; this takes text, json, jsonl");
+        "-o md and csv are for the tables of bench, sweep, plan and drift; this takes text, json, "
+        "jsonl");
   }
   if (!options.json_file) return Status::Ok();
   return CheckOutputFile("--json", *options.json_file, OutputKind::kAny, kept);

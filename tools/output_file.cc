@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "backends/store_folder.h"
 #include "offload/record_id.h"
@@ -62,6 +63,10 @@ Status WriteTo(const std::string& path, int flags, std::string_view text, Synced
     status = StatusFromErrno(errno, fmt::format("close {}", path));
   }
   return status;
+}
+
+std::string TemporaryNameFor(const fs::path& place) {
+  return fmt::format("{}.{}-{:016x}.tmp", place.string(), ::getpid(), RandomId());
 }
 
 // Makes a rename in the folder durable.
@@ -120,8 +125,7 @@ Status ReplaceFile(const std::string& path, std::string_view text) {
   if (fs::exists(there) && (!fs::is_regular_file(there) || !CanMakeFilesIn(folder))) {
     return WriteTo(path, O_TRUNC, text, Synced::kNo);
   }
-  const std::string temporary =
-      fmt::format("{}.{}-{:016x}.tmp", place.string(), ::getpid(), RandomId());
+  const std::string temporary = TemporaryNameFor(place);
   Status status = WriteTo(temporary, O_CREAT | O_EXCL, text, Synced::kYes);
   if (status.ok() && ::rename(temporary.c_str(), place.c_str()) != 0) {
     status = StatusFromErrno(errno, fmt::format("rename {} to {}", temporary, place.string()));
@@ -129,6 +133,65 @@ Status ReplaceFile(const std::string& path, std::string_view text) {
   if (status.ok()) return SyncFolder(folder);
   ::unlink(temporary.c_str());
   return status;
+}
+
+ReplacedFile::ReplacedFile(int fd, std::string place, std::string temporary)
+    : fd_(fd), place_(std::move(place)), temporary_(std::move(temporary)) {}
+
+ReplacedFile::ReplacedFile(ReplacedFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      place_(std::move(other.place_)),
+      temporary_(std::exchange(other.temporary_, {})) {}
+
+ReplacedFile::~ReplacedFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Result<ReplacedFile> ReplacedFile::Create(const std::string& path, uint64_t size_bytes) {
+  const fs::path place = Resolved(path);
+  const bool in_place = fs::exists(StatusOf(place)) && !CanMakeFilesIn(place.parent_path());
+  const std::string temporary = in_place ? std::string() : TemporaryNameFor(place);
+  const std::string name = in_place ? place.string() : temporary;
+  const int flags = O_WRONLY | O_CLOEXEC | (in_place ? O_TRUNC : O_CREAT | O_EXCL);
+  const int fd = ::open(name.c_str(), flags, 0644);
+  if (fd < 0) return StatusFromErrno(errno, fmt::format("open {} for writing", name));
+  ReplacedFile file(fd, place.string(), temporary);
+  const auto size = static_cast<off_t>(size_bytes);
+  const bool unable = size > 0 && ::fallocate(fd, 0, 0, size) != 0 && errno != EOPNOTSUPP;
+  if (unable || ::ftruncate(fd, size) != 0) {
+    return StatusFromErrno(errno, fmt::format("make room for {} bytes in {}", size_bytes, path));
+  }
+  return file;
+}
+
+Status ReplacedFile::WriteAt(uint64_t offset, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return StatusFromErrno(errno, fmt::format("write {} at {}", place_, offset));
+    offset += static_cast<uint64_t>(written);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return Status::Ok();
+}
+
+Status ReplacedFile::Commit() {
+  if (::fsync(fd_) != 0) return StatusFromErrno(errno, fmt::format("fsync {}", place_));
+  if (::close(std::exchange(fd_, -1)) != 0) {
+    const Status status = StatusFromErrno(errno, fmt::format("close {}", place_));
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+    return status;
+  }
+  if (temporary_.empty()) return Status::Ok();
+  if (::rename(temporary_.c_str(), place_.c_str()) != 0) {
+    const Status status =
+        StatusFromErrno(errno, fmt::format("rename {} to {}", temporary_, place_));
+    ::unlink(temporary_.c_str());
+    return status;
+  }
+  return SyncFolder(fs::path(place_).parent_path());
 }
 
 Status AppendToFile(const std::string& path, std::string_view text) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "offload/bytes.h"
 #include "offload/status.h"
 
 namespace kvbed {
@@ -29,6 +30,28 @@ Status CheckOutputFile(std::string_view option, const std::string& path, OutputK
 // points to is replaced. Written in place: devices and pipes, and a file in a folder that nothing
 // can be made in. Mode 0644.
 Status ReplaceFile(const std::string& path, std::string_view text);
+
+// The same for a file that is written in pieces, and is never whole in memory. The place must be a
+// regular file or free (OutputKind::kRegular). Without Commit nothing changes, but where the file
+// had to be written in place.
+class ReplacedFile {
+ public:
+  // Takes the room for `size_bytes` at once, so that a full disk is told before the work.
+  static Result<ReplacedFile> Create(const std::string& path, uint64_t size_bytes);
+  ReplacedFile(ReplacedFile&& other) noexcept;
+  ReplacedFile& operator=(ReplacedFile&&) = delete;
+  ~ReplacedFile();
+
+  Status WriteAt(uint64_t offset, Bytes bytes);
+  Status Commit();
+
+ private:
+  ReplacedFile(int fd, std::string place, std::string temporary);
+
+  int fd_;
+  std::string place_;
+  std::string temporary_;  // empty when written in place
+};
 
 // Adds to the file, which is made when missing.
 Status AppendToFile(const std::string& path, std::string_view text);

@@ -384,6 +384,9 @@ void AddResumeCommand(CommandLine& line) {
   AddOutputOptions(set, options.output);
   set.Hide(number("--report-fd", "descriptor that `run --fresh-process` reads", options.report_fd));
   set.Footer(
+      "Drift, what a recomputed cache differs by, is no part of the verdict and isn't measured "
+      "here:\n"
+      "kvbed run and kvbed drift do.\n\n"
       "Exit codes: 0 whole (and equal to the ledger); 1 a record failed a check or the run "
       "differs;\n"
       "2 usage; 3 the snapshot is of another model, or no verdict; 4 I/O error or unusable "

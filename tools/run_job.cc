@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "offload/clock.h"
+#include "tools/drift/recompute_drift.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
 #include "tools/restore_json.h"
@@ -407,35 +408,12 @@ class MainJob {
     const uint64_t start_ns = MonotonicNs();
     Sequence sequence(*pool_,
                       {model_->digests.Fingerprint(), model_->engine.rope_identity(), RandomId()});
-    DriftReport drift;
-    drift.kernels = report_.environment.kernel_set;
-    // The logits at position p pick token p + 1; step 0 of the trace stands at the last prompt
-    // token.
-    const uint64_t first = prompt_.ids.size() - 1;
-    const auto on_logits = [&](uint64_t position, std::span<const float> logits) {
-      const std::span<const float> cached = cached_trace_.logits(position - first);
-      if (cached.empty()) {
-        ++drift.positions_left_out;
-        return;
-      }
-      ++drift.positions;
-      const auto flip = FindFlip(position, cached, logits, model_->engine.dtype());
-      if (!flip) return;
-      drift.flips.push_back(*flip);
-      drift.cached_texts.push_back(TextOf(flip->cached_id));
-      drift.recomputed_texts.push_back(TextOf(flip->recomputed_id));
-    };
-    const auto tokens = std::span(cached_tokens_).first(cached_tokens_end_);
-    KVBED_RETURN_IF_ERROR(model_->engine.Recompute(sequence, tokens, first, on_logits));
-    KVBED_ASSIGN_OR_RETURN(drift.kv, MeasureKvDrift(image_.view(), KvView::Of(sequence),
-                                                    cached_tokens_end_, prompt_.ids.size()));
-    report_.drift = std::move(drift);
+    const CachedRun cached = {image_.view(), std::span(cached_tokens_).first(cached_tokens_end_),
+                              prompt_.ids.size(), cached_trace_};
+    KVBED_ASSIGN_OR_RETURN(report_.drift,
+                           CompareWithRecompute(model_->engine, model_->files, cached, sequence));
     report_.drift_ns = MonotonicNs() - start_ns;
     return Status::Ok();
-  }
-
-  std::string TextOf(TokenId id) const {
-    return model_->files.tokenizer ? model_->files.tokenizer->TokenText(id) : std::string();
   }
 
   const RunOptions& options_;

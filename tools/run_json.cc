@@ -1,6 +1,7 @@
 // kvbed-run/1, as run, snapshot and resume write it.
 #include <nlohmann/json.hpp>
 
+#include "tools/drift/drift_json.h"
 #include "tools/rates.h"
 #include "tools/restore_json.h"
 #include "tools/run_report.h"
@@ -89,76 +90,9 @@ Json VerdictsJson(const RunReport& report) {
   return out;
 }
 
-Json FlipJson(const DriftReport& drift, size_t index) {
-  const TokenFlip& flip = drift.flips[index];
-  Json out;
-  out["position"] = flip.position;
-  out["cached_id"] = flip.cached_id;
-  out["cached_text"] = drift.cached_texts[index];
-  out["cached_logit"] = flip.cached_logit;
-  out["cached_logit_of_recomputed_id"] = flip.cached_logit_of_recomputed_id;
-  out["recomputed_id"] = flip.recomputed_id;
-  out["recomputed_text"] = drift.recomputed_texts[index];
-  out["recomputed_logit"] = flip.recomputed_logit;
-  out["recomputed_logit_of_cached_id"] = flip.recomputed_logit_of_cached_id;
-  SetOrReason(out, "top2_gap", flip.top2_gap, "a logit is not finite");
-  SetOrReason(out, "gap_steps", flip.gap_steps, "a logit is not finite");
-  return out;
-}
-
-Json DriftPartJson(const DriftPart& part) {
-  return {{"elements", part.elements},
-          {"identical", part.identical},
-          {"identical_pct", part.identical_pct()},
-          {"max_abs", part.max_abs},
-          {"max_ulp", part.max_ulp},
-          {"non_finite", part.non_finite}};
-}
-
-Json DriftJson(const RunReport& report) {
-  Json out;
-  out["status"] = report.drift ? "measured" : "skipped";
-  if (!report.drift) {
-    out["reason"] = report.drift_skipped;
-    return out;
-  }
-  const DriftReport& drift = *report.drift;
-  const DriftPart total = drift.kv.total();
-  out["kernels"] = drift.kernels;
-  out["identical_pct"] = total.identical_pct();
-  out["elements"] = total.elements;
-  out["identical"] = total.identical;
-  out["max_abs"] = total.max_abs;
-  out["max_abs_decode"] = drift.kv.decode().max_abs;
-  out["max_ulp"] = total.max_ulp;
-  out["k_abs_max"] = drift.kv.k_abs_max;
-  out["first_layer"] = drift.kv.first_layer ? Json(*drift.kv.first_layer) : Json();
-  out["prompt_positions"] = DriftPartJson(drift.kv.prompt());
-  out["decode_positions"] = DriftPartJson(drift.kv.decode());
-  out["k"] = DriftPartJson(drift.kv.k());
-  out["v"] = DriftPartJson(drift.kv.v());
-  out["layers"] = Json::array();
-  for (const LayerDrift& layer : drift.kv.layers) {
-    out["layers"].push_back({{"layer", layer.layer},
-                             {"k_identical_pct", layer.k().identical_pct()},
-                             {"v_identical_pct", layer.v().identical_pct()},
-                             {"k_max_abs", layer.k().max_abs},
-                             {"v_max_abs", layer.v().max_abs},
-                             {"k_max_ulp", layer.k().max_ulp},
-                             {"v_max_ulp", layer.v().max_ulp},
-                             {"k_prompt", DriftPartJson(layer.k_prompt)},
-                             {"k_decode", DriftPartJson(layer.k_decode)},
-                             {"v_prompt", DriftPartJson(layer.v_prompt)},
-                             {"v_decode", DriftPartJson(layer.v_decode)}});
-  }
-  out["flips"] = Json::array();
-  for (size_t i = 0; i < drift.flips.size(); ++i) out["flips"].push_back(FlipJson(drift, i));
-  out["positions_compared"] = drift.positions;
-  out["positions_left_out"] = drift.positions_left_out;
-  const bool known = !drift.flips.empty() || drift.positions_left_out == 0;
-  SetOrReason(out, "tokens_match", known ? std::optional(drift.flips.empty()) : std::nullopt,
-              "the logits of some positions were not kept");
-  return out;
+Json DriftOrWhyNot(const RunReport& report) {
+  if (report.drift) return DriftJson(*report.drift);
+  return {{"status", "skipped"}, {"reason", report.drift_skipped}};
 }
 
 }  // namespace
@@ -193,7 +127,7 @@ Json RunJson(const RunReport& report) {
   if (report.saved) out["saved"] = SnapshotJson(*report.saved);
   if (!report.not_saved_reason.empty()) SetNull(out, "saved", report.not_saved_reason);
   if (report.bytes || report.control) out["verdict"] = VerdictsJson(report);
-  if (report.drift || !report.drift_skipped.empty()) out["drift"] = DriftJson(report);
+  if (report.drift || !report.drift_skipped.empty()) out["drift"] = DriftOrWhyNot(report);
   out["timings"] = {{"load_ns", report.load_ns},
                     {"prefill_ns", report.prefill_ns},
                     {"decode_ns", report.decode_ns},

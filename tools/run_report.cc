@@ -1,5 +1,7 @@
 #include "tools/run_report.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tools/environment.h"
@@ -34,6 +36,11 @@ Json ReportEnvironmentJson(const RunReport& report) {
   query.seed = report.header.seed;
   query.model_fingerprint = report.model.digests->Fingerprint().ToHex();
   return EnvironmentJson(ReadEnvironment(query));
+}
+
+std::string ShowToken(const TokenView& token) {
+  return token.text.empty() ? std::to_string(token.id)
+                            : fmt::format("\"{}\" {}", token.text, token.id);
 }
 
 std::vector<TokenView> ViewTokens(std::span<const TokenId> ids, const ModelFiles& model) {

@@ -9,9 +9,9 @@
 
 #include "offload/block_store.h"
 #include "offload/offloader.h"
+#include "tools/drift/drift_report.h"
 #include "tools/result_json.h"
 #include "tools/session.h"
-#include "verify/drift.h"
 #include "verify/verdict.h"
 
 namespace kvbed {
@@ -37,15 +37,8 @@ struct TokenView {
   TokenId id = 0;
   std::string text;  // printable; empty without a tokenizer
 };
-
-struct DriftReport {
-  KvDrift kv;
-  std::string kernels;
-  uint64_t positions = 0;           // greedy picks that were compared
-  uint64_t positions_left_out = 0;  // whose logits weren't kept
-  std::vector<TokenFlip> flips;
-  std::vector<std::string> cached_texts, recomputed_texts;  // of the flips
-};
+// "\" Paris\" 7042", or the id alone where there is no tokenizer.
+std::string ShowToken(const TokenView& token);
 
 struct RunReport {
   ResultHeader header;

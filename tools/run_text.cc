@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "tools/console.h"
+#include "tools/drift/drift_text.h"
+#include "tools/finding_text.h"
 #include "tools/rates.h"
 #include "tools/run_report.h"
 #include "tools/store_access.h"
@@ -45,12 +47,6 @@ std::string Duration(uint64_t ns) {
 std::string Rate(uint64_t bytes, uint64_t ns) {
   const auto rate = GbPerS(bytes, ns);
   return rate ? fmt::format("{:.3f} GB/s", *rate) : "nothing moved";
-}
-
-// "\" Paris\" 7042", or the id alone where there is no tokenizer.
-std::string ShowToken(const TokenView& token) {
-  return token.text.empty() ? std::to_string(token.id)
-                            : fmt::format("\"{}\" {}", token.text, token.id);
 }
 
 // The first tokens with their ids, and how many more there are.
@@ -173,13 +169,7 @@ void WriteRestore(Page& page, const RunReport& report) {
 }
 
 void WriteFinding(Page& page, const Finding& finding) {
-  page.Line("", "FINDING   {}: tokens {} to {}: {}", CheckName(finding.check),
-            finding.first_token.value_or(0),
-            finding.first_token.value_or(0) + finding.token_count.value_or(1) - 1, finding.message);
-  page.Line("", "          expected {}, found {}{}{}", finding.expected, finding.actual,
-            finding.damage ? fmt::format("; damage: {}", DamageName(*finding.damage)) : "",
-            finding.reread ? fmt::format("; read again: {}", RereadName(*finding.reread)) : "");
-  if (!finding.place.empty()) page.Line("", "          in {}", finding.place);
+  for (const std::string& line : FindingLines(finding)) page.Line("", "{}", line);
 }
 
 void WriteFindings(Page& page, const RunReport& report) {
@@ -304,17 +294,7 @@ void WriteDrift(Page& page, const RunReport& report) {
   page.Line("", "tokens    {} of {} picks would be another token", drift.flips.size(),
             drift.positions);
   for (size_t i = 0; i < std::min(drift.flips.size(), kShownFlips); ++i) {
-    const TokenFlip& flip = drift.flips[i];
-    const double gap_steps = flip.gap_steps.value_or(0);
-    page.Line(
-        "", "          position {}: {} instead of {}{}", flip.position,
-        ShowToken({flip.recomputed_id, drift.recomputed_texts[i]}),
-        ShowToken({flip.cached_id, drift.cached_texts[i]}),
-        flip.top2_gap == 0.0 ? ", which were equal"
-        : flip.top2_gap
-            ? fmt::format(", which were {:.3g} apart ({:.3g} {} of {})", *flip.top2_gap, gap_steps,
-                          gap_steps == 1 ? "step" : "steps", DTypeName(report.model.geometry.dtype))
-            : "");
+    page.Line("", "          {}", FlipText(drift, i, report.model.geometry.dtype));
   }
 }
 

@@ -17,6 +17,14 @@ SequenceIdentity NewIdentity(const LoadedModel& model) {
   return {model.digests.Fingerprint(), model.engine.rope_identity(), RandomId()};
 }
 
+EngineOptions EngineOptionsOf(const ModelOptions& options) {
+  return {.dtype = options.dtype,
+          .kernels = options.kernels,
+          .isa = options.isa,
+          .threads = options.threads,
+          .prefill_chunk = options.prefill_chunk};
+}
+
 }  // namespace
 
 Result<OpenedModel> OpenModelFiles(const ModelOptions& options) {
@@ -28,17 +36,19 @@ Result<OpenedModel> OpenModelFiles(const ModelOptions& options) {
 Result<LoadedModel> LoadModel(OpenedModel model, const ModelOptions& options,
                               uint64_t perturb_decode_call) {
   const uint64_t start_ns = MonotonicNs();
-  EngineOptions engine_options;
-  engine_options.dtype = options.dtype;
-  engine_options.kernels = options.kernels;
-  engine_options.isa = options.isa;
-  engine_options.threads = options.threads;
-  engine_options.prefill_chunk = options.prefill_chunk;
+  EngineOptions engine_options = EngineOptionsOf(options);
   engine_options.perturb_decode_call = perturb_decode_call;
   KVBED_ASSIGN_OR_RETURN(Engine engine, Engine::Open(model.files, engine_options));
   const ModelDigests digests = DigestModel(model.files);
   return LoadedModel{std::move(model.files), digests, std::move(engine),
                      model.open_ns + MonotonicNs() - start_ns};
+}
+
+Result<uint64_t> ReopenEngine(LoadedModel& model, const ModelOptions& options) {
+  const uint64_t start_ns = MonotonicNs();
+  { const Engine old = std::move(model.engine); }
+  KVBED_ASSIGN_OR_RETURN(model.engine, Engine::Open(model.files, EngineOptionsOf(options)));
+  return MonotonicNs() - start_ns;
 }
 
 Result<std::unique_ptr<BlockPool>> MakePool(const KvGeometry& geometry, const PoolOptions& options,

@@ -41,6 +41,10 @@ struct LoadedModel {
 Result<LoadedModel> LoadModel(OpenedModel model, const ModelOptions& options,
                               uint64_t perturb_decode_call = 0);
 
+// Opens an engine with other threads, prefill chunk or kernels in the place of the one there is,
+// whose weights go first. Gives the ns that it took; after an error the model has no engine.
+Result<uint64_t> ReopenEngine(LoadedModel& model, const ModelOptions& options);
+
 // A pool for `tokens` tokens, or of --pool-bytes when that suffices; a usage error that names both
 // sizes when it doesn't, out of space when memory doesn't suffice.
 Result<std::unique_ptr<BlockPool>> MakePool(const KvGeometry& geometry, const PoolOptions& options,

@@ -297,10 +297,11 @@ void AddOne(CommandLine& line, const std::string& name, const std::string& summa
 }  // namespace
 
 void AddStoreCommands(CommandLine& line) {
-  line.AddGroup("store", "look into a store: ls, info, rm");
+  line.AddGroup("store", "look into a store: ls, info, dump, rm");
   AddOne(line, "ls", "list the snapshots", "ls slab:/data/kv", List);
   AddOne(line, "info", "what is in effect and how much is in it; with #NAME, one snapshot",
          "info 'slab:/data/kv#s1'", Info);
+  AddStoreDumpCommand(line);
   AddOne(line, "rm",
          "remove the snapshot #NAME and say what came back; a slab's places are used again",
          "rm 'slab:/data/kv#s1'", Remove);

@@ -3,67 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
+
+#include "verify/element_bits.h"
 
 namespace kvbed {
 namespace {
 
-// A dtype's bit patterns: sign and magnitude, like all of IEEE 754.
-struct Bf16 {
-  using Bits = uint16_t;
-  static constexpr Bits kMagnitude = 0x7fff, kInfinity = 0x7f80;
-  static float Value(Bits bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-};
-struct Fp32 {
-  using Bits = uint32_t;
-  static constexpr Bits kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
-  static float Value(Bits bits) { return std::bit_cast<float>(bits); }
-};
-
-// The place of a value among all values of its dtype in order; neighbours are 1 apart.
-template <class T>
-int64_t Order(typename T::Bits bits) {
-  const int64_t magnitude = bits & T::kMagnitude;
-  const int64_t sign = -int64_t{bits > T::kMagnitude};  // all ones for negative values
-  return (magnitude ^ sign) - sign;
+// The first of the rows that differs, or as many as there are.
+uint64_t FirstDifferingRow(Bytes cached, Bytes recomputed, uint64_t row_bytes) {
+  const auto differs = std::mismatch(cached.begin(), cached.end(), recomputed.begin()).first;
+  return static_cast<uint64_t>(differs - cached.begin()) / row_bytes;
 }
 
-template <class T>
-typename T::Bits LoadBits(Bytes bytes, size_t index) {
-  typename T::Bits bits;
-  std::memcpy(&bits, bytes.data() + index * sizeof(bits), sizeof(bits));
-  return bits;
-}
-
-template <class T>
-void CompareElements(Bytes cached, Bytes recomputed, DriftPart& part) {
-  const size_t elements = cached.size() / sizeof(typename T::Bits);
-  part.elements += elements;
-  if (std::memcmp(cached.data(), recomputed.data(), cached.size()) == 0) {
-    part.identical += elements;
-    return;
-  }
-  // Without branches, and in locals: the loop sees millions of elements that nearly all differ.
-  uint64_t identical = 0, non_finite = 0;
-  float max_abs = 0;
-  int64_t max_ulp = 0;
-  for (size_t i = 0; i < elements; ++i) {
-    const auto a = LoadBits<T>(cached, i), b = LoadBits<T>(recomputed, i);
-    const bool finite = ((a & T::kMagnitude) < T::kInfinity) & ((b & T::kMagnitude) < T::kInfinity);
-    identical += a == b;
-    non_finite += !finite & (a != b);
-    const float difference = std::fabs(T::Value(a) - T::Value(b));
-    const int64_t distance = std::abs(Order<T>(a) - Order<T>(b));
-    max_abs = std::max(max_abs, finite ? difference : 0.0f);
-    max_ulp = std::max(max_ulp, finite ? distance : 0);
-  }
-  part.identical += identical;
-  part.non_finite += non_finite;
-  part.max_abs = std::max(part.max_abs, double{max_abs});
-  part.max_ulp = std::max(part.max_ulp, static_cast<uint64_t>(max_ulp));
+// The smaller of what was found so far and `position`.
+void TakeFirst(std::optional<uint64_t>& first, uint64_t position) {
+  first = std::min(first.value_or(position), position);
 }
 
 // The largest finite magnitude, as bits: their order is the values' order.
@@ -89,7 +45,7 @@ struct HeadRows {
     while (first < last) {
       const uint64_t rows =
           std::min({RowsLeft(cached, first), RowsLeft(recomputed, first), last - first});
-      visit(Rows(cached, first, rows), Rows(recomputed, first, rows));
+      visit(first, Rows(cached, first, rows), Rows(recomputed, first, rows));
       first += rows;
     }
   }
@@ -109,7 +65,9 @@ struct HeadRows {
 template <class T>
 KvDrift Measure(const KvView& cached, const KvView& recomputed, uint64_t tokens, uint64_t prompt) {
   const KvGeometry& g = cached.geometry;
+  const uint64_t row_bytes = g.head_dim * g.element_bytes();
   KvDrift drift;
+  std::optional<uint64_t> first_prompt;
   typename T::Bits k_max = 0;
   for (uint32_t layer = 0; layer < g.layers; ++layer) {
     LayerDrift here;
@@ -118,14 +76,19 @@ KvDrift Measure(const KvView& cached, const KvView& recomputed, uint64_t tokens,
       const bool k = part == KvPart::kK;
       for (uint32_t head = 0; head < g.kv_heads; ++head) {
         const HeadRows rows{cached, recomputed, layer, part, head};
-        const auto compare_into = [&](DriftPart& into) {
-          return [&](Bytes a, Bytes b) {
+        const auto compare_into = [&](DriftPart& into, std::optional<uint64_t>& first) {
+          return [&](uint64_t token, Bytes a, Bytes b) {
+            const uint64_t identical = into.identical, elements = into.elements;
             CompareElements<T>(a, b, into);
             if (k) k_max = MagnitudeMax<T>(a, k_max);
+            if (into.elements - elements == into.identical - identical) return;
+            TakeFirst(first, token + FirstDifferingRow(a, b, row_bytes));
           };
         };
-        rows.ForEachPiece(0, prompt, compare_into(k ? here.k_prompt : here.v_prompt));
-        rows.ForEachPiece(prompt, tokens, compare_into(k ? here.k_decode : here.v_decode));
+        rows.ForEachPiece(0, prompt, compare_into(k ? here.k_prompt : here.v_prompt, first_prompt));
+        rows.ForEachPiece(
+            prompt, tokens,
+            compare_into(k ? here.k_decode : here.v_decode, drift.first_decode_position));
       }
     }
     const DriftPart k = here.k(), v = here.v();
@@ -134,6 +97,7 @@ KvDrift Measure(const KvView& cached, const KvView& recomputed, uint64_t tokens,
     }
     drift.layers.push_back(here);
   }
+  drift.first_position = first_prompt ? first_prompt : drift.first_decode_position;
   drift.k_abs_max = T::Value(k_max);
   return drift;
 }
@@ -180,6 +144,11 @@ double DriftPart::identical_pct() const {
   return 100 * (static_cast<double>(identical) / static_cast<double>(elements));
 }
 
+double DriftPart::differing_pct() const {
+  if (elements == 0) return 0;
+  return 100 * (static_cast<double>(elements - identical) / static_cast<double>(elements));
+}
+
 void DriftPart::Add(const DriftPart& other) {
   elements += other.elements;
   identical += other.identical;
@@ -220,8 +189,8 @@ Result<KvDrift> MeasureKvDrift(const KvView& cached, const KvView& recomputed, u
                     tokens, prompt_tokens, cached.tokens, recomputed.tokens));
   }
   return cached.geometry.dtype == DType::kBf16
-             ? Measure<Bf16>(cached, recomputed, tokens, prompt_tokens)
-             : Measure<Fp32>(cached, recomputed, tokens, prompt_tokens);
+             ? Measure<Bf16Bits>(cached, recomputed, tokens, prompt_tokens)
+             : Measure<Fp32Bits>(cached, recomputed, tokens, prompt_tokens);
 }
 
 double DTypeStep(DType dtype, double value) {

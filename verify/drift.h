@@ -24,6 +24,7 @@ struct DriftPart {
   uint64_t non_finite = 0;  // elements that differ and are an infinity or NaN on a side
 
   double identical_pct() const;  // 100 for no elements
+  double differing_pct() const;  // 0 only when all are identical
   void Add(const DriftPart& other);
   bool operator==(const DriftPart&) const = default;
 };
@@ -42,6 +43,9 @@ struct KvDrift {
   std::vector<LayerDrift> layers;
   double k_abs_max = 0;                 // largest finite |K| of the cached run
   std::optional<uint32_t> first_layer;  // the first that differs
+  // The first token whose K or V differs in any layer, and the first such one of a decode call.
+  std::optional<uint64_t> first_position;
+  std::optional<uint64_t> first_decode_position;
 
   DriftPart total() const;
   DriftPart prompt() const;

@@ -329,6 +329,60 @@ TEST_F(Bench, MovesALongContextThroughASmallPoolInRounds) {
   EXPECT_EQ(row["bytes"]["app_read"], 64 * 372736);
 }
 
+TEST_F(Bench, GoesThroughAPoolOfFewerRecordsThanTheDepth) {
+  for (const auto& [pool, rounds] : {std::pair("400KiB", 16), std::pair("3MB", 2)}) {
+    const Json row = RowOf({"-c", "256", "--pool-bytes", pool, "--iodepth", "32"});
+    EXPECT_EQ(row["cell"]["rounds"], rounds);
+    EXPECT_EQ(row["verify"]["status"], "equal");
+    EXPECT_GT(row["ceiling"]["raw_write_gb_per_s"], 0);
+  }
+}
+
+TEST_F(Bench, AContextThatQueuesCantShareEvenlyIsOneRound) {
+  const Json row = RowOf({"-c", "100", "--numjobs", "2"});  // 7 records
+  EXPECT_EQ(row["cell"]["rounds"], 1);
+  EXPECT_EQ(row["cell"]["pool_bytes"], 7 * 372736);
+  EXPECT_EQ(row["verify"]["status"], "equal");
+}
+
+TEST_F(Bench, QueuesWithoutARecordAreFoundBeforeTheFirstCell) {
+  for (const char* run : {"--dry-run", "--no-fio"}) {
+    const CommandRun refused = RunKvbed({"bench", "--shape", "smollm2-135m", "-c", "256,16",
+                                         "--numjobs", "2", "--store", "slab:" + store_, run});
+    EXPECT_EQ(refused.exit_code, kExitUsage);
+    EXPECT_NE(refused.err.find("fewer queues"), std::string::npos) << refused.err;
+    EXPECT_EQ(refused.out, "");
+  }
+  EXPECT_FALSE(fs::exists(store_));
+}
+
+TEST_F(Bench, RatesBeyondWhatCanBeCountedAreRefused) {
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--prefill-tok-per-s", "1000000000000", "-c", "128"},
+           {"--prefill-tok-per-s", "0.000001", "-c", "16m", "--pool-bytes", "8MB"},
+           {"--tbw", "1000000000000"}}) {
+    std::vector<std::string> arguments = {"bench",   "--shape",        "smollm2-135m",
+                                          "--store", "slab:" + store_, "--no-fio"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandRun run = RunKvbed(arguments);
+    EXPECT_EQ(run.exit_code, kExitUsage) << run.out;
+    EXPECT_NE(run.err.find(more[0]), std::string::npos) << run.err;
+  }
+  const Json row = RowOf({"-c", "64", "--tbw", "1000000"});
+  EXPECT_EQ(row["endurance"]["tbw_bytes"], 1'000'000'000'000'000'000);
+}
+
+TEST_F(Bench, ATableSaysWhyBelowItAndALabelCantBreakIt) {
+  const CommandRun run = RunKvbed(Arguments({"--no-fio", "--label", "a\n|\x1b[31m"}));
+  ASSERT_EQ(run.exit_code, kExitOk) << run.err;
+  EXPECT_EQ(run.out.find('\x1b'), std::string::npos);
+  EXPECT_NE(run.out.find(", label a\\n|\\x1b[31m\n"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("Failed or not publishable:\n\n- smollm2-135m, 64 tokens, slab:"),
+            std::string::npos)
+      << run.out;
+  EXPECT_NE(run.out.find("no fio beside it: --no-fio"), std::string::npos) << run.out;
+}
+
 TEST_F(Bench, MovesSequencesAtOnceOverSeveralQueues) {
   const Json row = RowOf({"-c", "256", "--sequences", "2", "--numjobs", "3"});
   EXPECT_EQ(row["cell"]["sequences"], 2);
@@ -471,6 +525,12 @@ TEST_F(Bench, ADryRunWritesNothing) {
   EXPECT_EQ(run.exit_code, kExitOk) << run.err;
   EXPECT_NE(run.out.find("2 cells"), std::string::npos) << run.out;
   EXPECT_FALSE(fs::exists(store_));
+  // What doesn't fit is told with how much it is.
+  const CommandRun large = RunKvbed({"bench", "--shape", "llama3-8b", "-c", "16m", "--pool-bytes",
+                                     "1GiB", "--store", "slab:" + store_, "--dry-run"});
+  EXPECT_EQ(large.exit_code, kExitUnusable);
+  EXPECT_NE(large.out.find("16777216 tokens"), std::string::npos) << large.out;
+  EXPECT_NE(large.err.find("are free"), std::string::npos) << large.err;
 }
 
 TEST_F(Bench, IsATableUnderALineOfEnvironmentByDefault) {

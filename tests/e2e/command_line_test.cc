@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "GiB of memory"},
         Mistake{{"resume", "-m", "toy:8m", "--store", "slab:/x#a", "--replace"}, 2, "--save"},
         Mistake{{"store", "ls", "slab:/no/such/store#s1"}, 2, "leave #NAME out"},
-        Mistake{{"store"}, 2, "ls, info, rm"},
+        Mistake{{"store"}, 2, "ls, info, dump, rm"},
         Mistake{{"tokenize", "-m", "toy:8m", "--prompt", "x"}, 2, "tokenizer"}));
 
 TEST(StandardStreams, ThatCanNotBeWrittenChangeNoExitCode) {
@@ -104,8 +104,8 @@ TEST(StandardStreams, AJsonFileIsWrittenThoughNobodyReadsTheText) {
 TEST(Help, NamesEachCommandAndExitCode) {
   const CommandRun run = RunKvbed({"--help"});
   EXPECT_EQ(run.exit_code, 0);
-  for (const char* command :
-       {"run", "snapshot", "resume", "generate", "tokenize", "store", "bench", "sweep", "doctor"}) {
+  for (const char* command : {"run", "snapshot", "resume", "generate", "tokenize", "store", "bench",
+                              "sweep", "diff", "doctor"}) {
     EXPECT_NE(run.out.find(command), std::string::npos) << command;
     const CommandRun help = RunKvbed({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;

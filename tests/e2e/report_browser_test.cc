@@ -116,6 +116,66 @@ TEST_F(ReportInABrowser, DrawsAllOfALadderAndASweep) {
   }
 }
 
+TEST_F(ReportInABrowser, DrawsRestoresBesideAnOffload) {
+  SampleJson stopped = BenchSampleRow({.ctx_tokens = 4096});
+  stopped["mix"] = nullptr;
+  stopped["mix_reason"] = "the disk went away";
+  SampleJson not_asked = BenchSampleRow({.ctx_tokens = 8192});
+  not_asked["mix"] = nullptr;
+  not_asked["mix_reason"] = "not asked for (--mix)";
+  const std::vector<SampleJson> rows = {WithMix(BenchSampleRow({})),
+                                        WithMix(BenchSampleRow({.ctx_tokens = 2048}))};
+  std::vector<SampleJson> all = rows;
+  all.push_back(stopped);
+  all.push_back(not_asked);
+  const std::string page = PageOf(all);
+  const std::string dom = Load(page);
+  EXPECT_EQ(Said(dom, "errors"), "");
+  // Restore, offload, latency of both, rates and latencies of the mix.
+  EXPECT_EQ(Said(dom, "charts"), "6");
+  EXPECT_EQ(Said(dom, "unpainted"), "0");
+  EXPECT_EQ(Said(Load(OnAPhone(page)), "overflow"), "0");
+  const std::string shown = Shown(dom);
+  for (const char* text : {"Restores while an offload runs", "7.65 ms", ">0.50<", ">0.49<",
+                           "not measured: the disk went away"}) {
+    EXPECT_NE(shown.find(text), std::string::npos) << text;
+  }
+  EXPECT_EQ(shown.find("not asked for"), std::string::npos);
+  EXPECT_EQ(Shown(Load(PageOf({not_asked}))).find("Restores while"), std::string::npos);
+}
+
+TEST_F(ReportInABrowser, DrawsTheRoundsOfASteadyState) {
+  const std::string page = PageOf(
+      {WithRounds(BenchSampleRow({}), "reached"),
+       WithRounds(BenchSampleRow({.ctx_tokens = 2048}), "not_reached"),
+       Failed(WithRounds(BenchSampleRow({.ctx_tokens = 4096}), "not_assessed"), "disk full")});
+  const std::string dom = Load(page);
+  EXPECT_EQ(Said(dom, "errors"), "");
+  // Restore, offload, latency of both, the rounds of two rows: what failed is in the table only.
+  EXPECT_EQ(Said(dom, "charts"), "6");
+  EXPECT_EQ(Said(dom, "unpainted"), "0");
+  EXPECT_EQ(Said(Load(OnAPhone(page)), "overflow"), "0");
+  const std::string shown = Shown(dom);
+  for (const char* text :
+       {"steady state reached in 8 rounds", "steady state not reached in 8 rounds",
+        "not assessed in 8 rounds", "6.6 %", "83.3 %", "above 20 %", "above 10 %"}) {
+    EXPECT_NE(shown.find(text), std::string::npos) << text;
+  }
+  EXPECT_EQ(Shown(Load(PageOf({BenchSampleRow({})}))).find("steady state"), std::string::npos);
+}
+
+// Figures of a fresh and an aged store are no two samples of one thing.
+TEST_F(ReportInABrowser, SetsApartWhatTheStoreWentThrough) {
+  SampleJson aged = BenchSampleRow({.restore_gb_per_s = 1});
+  aged["aged"] = {{"snapshots", 8}, {"freed", 4}, {"refilled", 2}, {"bytes", 1}};
+  SampleJson large = BenchSampleRow({.restore_gb_per_s = 1.5});
+  large["working_set"] = {{"bytes", uint64_t{64} << 30}, {"snapshots", 8}};
+  const std::string shown = Shown(Load(PageOf({BenchSampleRow({}), aged, large})));
+  EXPECT_NE(shown.find("slab, aged yes"), std::string::npos);
+  EXPECT_NE(shown.find("(64 GiB)"), std::string::npos);
+  EXPECT_EQ(Shown(Load(PageOf({aged}))).find("aged yes"), std::string::npos);
+}
+
 TEST_F(ReportInABrowser, SaysWhatWasNotMeasuredAndNeverZero) {
   const std::string shown = Shown(Load(PageOf({BenchSampleRow({})})));
   for (const char* text : {"not measured: no model ran", "not measured: no cpufreq in sysfs",
@@ -181,6 +241,10 @@ TEST_F(ReportInABrowser, ShowsRowsWithOddFields) {
   odd["reasons"] = "text";
   odd["model"] = nullptr;
   odd["bytes"] = SampleJson::array();
+  odd["mix"] = {{"restore_gb_per_s", 1}, {"samples_ns", {0, "x"}}, {"lat_ns", 7}};
+  odd["steady"] = SampleJson::array();
+  odd["interval_gb_per_s"] = {1, nullptr};
+  odd["interval_restore_gb_per_s"] = {0, 0, 0, 0, 0, 0};
   SampleJson bare = {{"schema", "kvbed-bench/1"}, {"cell", SampleJson::object()}};
   SampleJson sweep = {{"schema", "kvbed-sweep/1"}, {"cell", SampleJson::object()}};
   const std::string dom = Load(PageOf({odd, bare, sweep}));

@@ -117,6 +117,29 @@ inline SampleJson WithTtft(SampleJson row) {
   return row;
 }
 
+// Restored again beside an offload at 0.5 GB/s, half as fast.
+inline SampleJson WithMix(SampleJson row) {
+  const auto restore_ns = row["restore"]["median_ns"].get<uint64_t>();
+  row["mix"] = {
+      {"offload_gb_per_s_asked", 0.5},
+      {"offload_gb_per_s", 0.49},
+      {"restore_gb_per_s", row["restore"]["gb_per_s"].get<double>() / 2},
+      {"samples_ns", {2 * restore_ns - 1000000, 2 * restore_ns, 2 * restore_ns + 1000000}},
+      {"lat_ns", {{"p50", 900000}, {"p99", 7654321}, {"p99_9", nullptr}}},
+      {"alone_lat_ns", row["restore"]["lat_ns"]}};
+  row["mix"]["lat_ns"]["p99_9_reason"] = "only 320 records were timed";
+  return row;
+}
+
+// Offloads became slower for some rounds; restores were steady from the first one on.
+inline SampleJson WithRounds(SampleJson row, const std::string& state) {
+  row["cell"]["profile"] = "steady";
+  row["steady"] = {{"state", state}, {"rounds", 8}, {"rounds_max", 25}};
+  row["interval_gb_per_s"] = {3.0, 2.4, 2.0, 1.6, 1.5, 1.5, 1.5, state == "reached" ? 1.5 : 0.5};
+  row["interval_restore_gb_per_s"] = {2.0, 2.0, 2.0, 2.0, 2.1, 2.0, 2.0, 1.9};
+  return row;
+}
+
 inline SampleJson Failed(SampleJson row, const std::string& why) {
   row["status"] = "failed";
   row["reasons"] = {why};

@@ -450,8 +450,24 @@ TEST(BenchTable, HasOneFieldForEachColumn) {
     return std::count(text.begin(), text.end(), c);
   };
   EXPECT_EQ(count(BenchMarkdownLine(row), '|') * 2, count(BenchMarkdownHead(), '|'));
+  EXPECT_NE(BenchCsvHead().find(",label\n"), std::string::npos);
   EXPECT_NE(BenchCsvLine(row).find(",\"slab:/a,b\"\"c\","), std::string::npos);
   EXPECT_EQ(count(BenchCsvLine(row), ','), count(BenchCsvHead(), ',') + 1) << "one is quoted";
+}
+
+TEST(BenchTable, IsNotBrokenByWhatARowSaysAndShowsNoSmallValueAsZero) {
+  Json row = RowOf(Good()).json;
+  row["cell"]["store"] = "slab:/a|b\n\x1b[31m";
+  row["break_even"]["bandwidth_gb_per_s"] = 0.000339;
+  row["reasons"] = {"a\nb", "c"};
+  const std::string line = BenchMarkdownLine(row);
+  EXPECT_NE(line.find("| slab:/a\\|b\\n\\x1b[31m |"), std::string::npos) << line;
+  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
+  EXPECT_NE(line.find("| 0.00034 |"), std::string::npos) << line;
+  EXPECT_NE(BenchMarkdownNote(row).find(": a\\nb; c\n"), std::string::npos)
+      << BenchMarkdownNote(row);
+  row["reasons"] = Json::array();
+  EXPECT_EQ(BenchMarkdownNote(row), "");
 }
 
 TEST(BenchTable, SaysInWordsWhyARowIsNotPublishable) {

@@ -24,6 +24,14 @@ TEST(Endurance, IsNotKnownWithoutTheDevicesCounters) {
   }
 }
 
+TEST(Endurance, IsNotKnownWhereTheDeviceCountedNothing) {
+  const Json out =
+      EnduranceJson({.stored_bytes_per_token = 100'000, .write_amplification = 0, .tbw = 1e6});
+  EXPECT_EQ(out["tbw_bytes"], 1'000'000'000'000'000'000u);
+  EXPECT_EQ(out["tbw_tokens"], nullptr);
+  EXPECT_EQ(out["tbw_tokens_reason"], "the device counted no writes");
+}
+
 TEST(Endurance, NeedsARatingForItsTokens) {
   const Json out = EnduranceJson({.stored_bytes_per_token = 100'000, .write_amplification = 1});
   EXPECT_EQ(out["tbw_tokens"], nullptr);

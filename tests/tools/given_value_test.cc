@@ -25,5 +25,15 @@ TEST(GivenValue, RefusesWhatIsNoNumberAboveZero) {
                         "nothing follows the comma"));
 }
 
+TEST(GivenNumber, IsWithinItsLimitsAndHasNoSource) {
+  EXPECT_EQ(ParseGivenNumber("--x", "0.5").value(), 0.5);
+  EXPECT_EQ(ParseGivenNumber("--x", "7", 7).value(), 7);
+  for (const char* text : {"8", "0", "1e-3", "7,data sheet"}) {
+    const Status refused = ParseGivenNumber("--x", text, 7).status();
+    EXPECT_TRUE(FailsWith(refused, StatusCode::kInvalidArgument, "from 0.000001 to 7")) << text;
+    EXPECT_EQ(refused.message().find("comma"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace kvbed

@@ -59,6 +59,29 @@ TEST(ShapeLoad, PartsEndOnBlocksExceptTheLast) {
   EXPECT_EQ(left, 0);
 }
 
+TEST(ShapeLoad, GoesThroughAPoolThatHoldsAllAtOnce) {
+  // 7 blocks, which neither 2 nor 3 queues share evenly.
+  for (const uint32_t numjobs : {1, 2, 3, 7}) {
+    const LoadShape shape = ShapeLoad(kLoadGeometry, 100, 2, numjobs, 14).value();
+    EXPECT_EQ(shape.rounds.size(), 1) << numjobs;
+    EXPECT_EQ(shape.pool_records(kLoadGeometry), 14) << numjobs;
+  }
+  EXPECT_EQ(ShapeLoad(kLoadGeometry, 100, 2, 2, 13).value().rounds.size(), 2);
+}
+
+TEST(ShapeCell, OfSeveralSequencesIsOneRoundUnlessThePoolIsSmaller) {
+  BenchCell cell;
+  cell.geometry = kLoadGeometry;
+  cell.ctx_tokens = 100;
+  cell.sequences = 2;
+  cell.from_model = true;
+  EXPECT_EQ(ShapeCell(cell).value().rounds.size(), 1);
+  cell.pool_bytes = 2 * kLoadGeometry.record_bytes();
+  EXPECT_EQ(ShapeCell(cell).value().rounds.size(), 7);
+  cell.pool_bytes = 1;
+  EXPECT_TRUE(FailsWith(ShapeCell(cell).status(), StatusCode::kInvalidArgument, "0 records"));
+}
+
 TEST(ShapeLoad, RefusesAPoolWithoutARecordForEachQueue) {
   EXPECT_TRUE(FailsWith(ShapeLoad(kLoadGeometry, 100, 2, 2, 3).status(),
                         StatusCode::kInvalidArgument, "4 queues"));

@@ -126,19 +126,23 @@ TEST_F(MeasuredRatesTest, ReadsOneListToo) {
   const RowJson list = {MeasuredRow(8192, 2), MeasuredRow(65536, 3)};
   EXPECT_EQ(ReadText(list.dump(2))->disk_gb_per_s.value, 3);
   EXPECT_NE(ReadText("\n " + list.dump())->disk_gb_per_s.source.find("row 2"), std::string::npos);
-  EXPECT_TRUE(FailsWith(ReadText("[{}, 7]").status(), StatusCode::kCorruption, "row 2"));
-  EXPECT_TRUE(FailsWith(ReadText("[{}, ").status(), StatusCode::kCorruption, "as a whole"));
+  EXPECT_TRUE(FailsWith(ReadText("[{}, 7]").status(), StatusCode::kNotFound, "row 2"));
+  EXPECT_TRUE(FailsWith(ReadText("[{}, ").status(), StatusCode::kNotFound, "cut off"));
 }
 
-TEST_F(MeasuredRatesTest, NamesTheLineThatIsNoJson) {
+TEST_F(MeasuredRatesTest, NamesTheLineThatIsNoJsonAndTakesTheOthers) {
   const std::string line = MeasuredRow(8192, 2).dump();
-  EXPECT_TRUE(FailsWith(ReadText(line + "\n\n" + line.substr(0, 40)).status(),
-                        StatusCode::kCorruption, "line 3"));
+  const MeasuredRates rates = *ReadText(line + "\n\n" + line.substr(0, 40));
+  EXPECT_EQ(rates.disk_gb_per_s.value, 2);
+  ASSERT_EQ(rates.left_out.size(), 1u);
+  EXPECT_NE(rates.left_out[0].find("line 3: is cut off"), std::string::npos) << rates.left_out[0];
+  EXPECT_TRUE(Read({MeasuredRow(8192, 2)})->left_out.empty());
   for (const std::string& bad :
        {std::string("7"), std::string("null"), std::string("\"x\""), std::string("\xff\xfe"),
         std::string("{\"a\":1e999}"), std::string("x\0y", 3), std::string(1'000'000, '{')}) {
-    EXPECT_TRUE(
-        FailsWith(ReadText(line + "\n" + bad + "\n").status(), StatusCode::kCorruption, "line 2"));
+    const MeasuredRates others = *ReadText(line + "\n" + bad + "\n");
+    EXPECT_NE(others.left_out.at(0).find("line 2: is"), std::string::npos);
+    EXPECT_TRUE(FailsWith(ReadText(bad).status(), StatusCode::kNotFound, "line 1: is"));
   }
 }
 
@@ -160,7 +164,7 @@ TEST_F(MeasuredRatesTest, SaysWhatIsWrongWithTheFile) {
   EXPECT_TRUE(FailsWith(ReadMeasuredRates(dir_ / "none", shape, 1).status(), StatusCode::kNotFound,
                         "kvbed bench"));
   EXPECT_TRUE(FailsWith(ReadMeasuredRates(dir_.path(), shape, 1).status(), StatusCode::kIoError,
-                        "no regular file"));
+                        "directory"));
   EXPECT_TRUE(FailsWith(ReadMeasuredRates("", shape, 1).status(), StatusCode::kInvalidArgument,
                         "needs a file's name"));
   EXPECT_TRUE(FailsWith(ReadText("").status(), StatusCode::kNotFound, "it is empty"));

@@ -87,6 +87,32 @@ TEST_F(OutputFileTest, AFileIsReplacedWholeAndNothingIsLeftBesideIt) {
   EXPECT_EQ(Files(), 1u);
 }
 
+TEST_F(OutputFileTest, AFileInPiecesTakesItsPlaceWhenItIsWhole) {
+  std::ofstream(dir_ / "one") << "old";
+  {
+    ASSERT_OK_AND_ASSIGN(ReplacedFile file, ReplacedFile::Create(dir_ / "one", 8));
+    ASSERT_OK(file.WriteAt(4, AsBytes("efgh")));
+    EXPECT_EQ(Read(dir_ / "one"), "old");
+    // Left without a commit.
+  }
+  EXPECT_EQ(Read(dir_ / "one"), "old");
+  EXPECT_EQ(Files(), 1u);
+  ASSERT_OK_AND_ASSIGN(ReplacedFile file, ReplacedFile::Create(dir_ / "one", 8));
+  ASSERT_OK(file.WriteAt(4, AsBytes("efgh")));
+  ASSERT_OK(file.WriteAt(0, AsBytes("abcd")));
+  ASSERT_OK(file.Commit());
+  EXPECT_EQ(Read(dir_ / "one"), "abcdefgh");
+  EXPECT_EQ(Files(), 1u);
+}
+
+TEST_F(OutputFileTest, RoomThatIsNotThereIsToldBeforeTheWork) {
+  const auto file = ReplacedFile::Create(dir_ / "huge", uint64_t{1} << 60);
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.status().code(), StatusCode::kOutOfSpace) << file.status().message();
+  EXPECT_EQ(Files(), 0u);
+  EXPECT_EQ(ReplacedFile::Create(dir_ / "no/such", 8).status().code(), StatusCode::kNotFound);
+}
+
 TEST_F(OutputFileTest, ALinkStaysALink) {
   ASSERT_OK(ReplaceFile(dir_ / "target", "old"));
   fs::create_symlink("target", dir_ / "link");

@@ -9,7 +9,6 @@
 #include "tests/support/status_matchers.h"
 #include "tools/csv_field.h"
 #include "tools/plan/plan_json.h"
-#include "tools/plan/plan_table.h"
 #include "tools/shape_names.h"
 
 namespace kvbed {
@@ -106,15 +105,6 @@ TEST(CsvField, IsQuotedWhereItMustBe) {
   EXPECT_EQ(CsvField("plain text"), "plain text");
   EXPECT_EQ(CsvField("a\r"), "\"a\r\"");
   EXPECT_EQ(CsvField("a\"b"), "\"a\"\"b\"");
-}
-
-TEST(PlanTable, AlignsNumbersToTheRight) {
-  const PlanTable table{.titles = {"a", "bytes"}, .rows = {{"xx", "1"}, {"y", "1,234,567"}}};
-  EXPECT_EQ(table.AsText(2),
-            "  a       bytes\n"
-            "  xx          1\n"
-            "  y   1,234,567\n");
-  EXPECT_EQ(table.AsMarkdown(), "| a | bytes |\n|---|---:|\n| xx | 1 |\n| y | 1,234,567 |\n");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tools/row_file.h"
 
 namespace kvbed {
 namespace {
@@ -65,7 +66,7 @@ TEST(ReportRows, OfAnotherSchemaAreOneNote) {
 
 TEST(ReportRows, NeedASchemaAndACell) {
   EXPECT_NE(NotesOf("{}").find("has no schema"), std::string::npos);
-  EXPECT_NE(NotesOf("7").find("is no object"), std::string::npos);
+  EXPECT_NE(NotesOf("7").find("no JSON object"), std::string::npos);
   EXPECT_NE(NotesOf(R"({"schema":"kvbed-bench/1"})").find("has no cell"), std::string::npos);
   EXPECT_NE(NotesOf(R"({"schema":"kvbed-bench/1","cell":3})").find("has no cell"),
             std::string::npos);
@@ -75,7 +76,7 @@ TEST(ReportRows, ThatAreDeepOrLongAreNotRead) {
   const std::string deep = R"({"schema":"kvbed-bench/1","cell":{},"x":)" +
                            std::string(100000, '[') + std::string(100000, ']') + "}";
   EXPECT_EQ(NotesOf(deep), "a.jsonl line 1: is no JSON object; left out\n");
-  const std::string filler(kReportLineBytesMax, ' ');
+  const std::string filler(kRowLineBytesMax, ' ');
   EXPECT_NE(NotesOf("{" + filler + "}").find("is longer than"), std::string::npos);
   // Brackets in a text nest nothing.
   EXPECT_EQ(

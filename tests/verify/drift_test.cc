@@ -89,6 +89,31 @@ TEST_P(DriftTest, PromptAndDecodePositionsAreApart) {
   EXPECT_EQ(Measure(cached_, recomputed_, 0).prompt().elements, 0u);
 }
 
+TEST_P(DriftTest, NamesTheFirstPositionThatDiffersInAnyLayer) {
+  EXPECT_EQ(Measure(cached_, recomputed_).first_position, std::nullopt);
+  Set(recomputed_, {0, KvPart::kV, 1, 12, 3}, 7.0f);
+  Set(recomputed_, {1, KvPart::kK, 0, 10, 0}, 7.0f);
+  EXPECT_EQ(Measure(cached_, recomputed_).first_position, 10u);
+  EXPECT_EQ(Measure(cached_, recomputed_).first_decode_position, 10u);
+  EXPECT_EQ(Measure(cached_, recomputed_, 11).first_decode_position, 12u);
+  Set(recomputed_, {2, KvPart::kK, 1, 6, 1}, 7.0f);
+  Set(recomputed_, {2, KvPart::kK, 1, 8, 1}, 7.0f);
+  const KvDrift drift = Measure(cached_, recomputed_);
+  EXPECT_EQ(drift.first_layer, 0u) << "the first layer and the first position may be of two places";
+  EXPECT_EQ(drift.first_position, 6u);
+  EXPECT_EQ(drift.first_decode_position, 10u);
+}
+
+TEST_P(DriftTest, NoShareThatDiffersIsNoneAtAll) {
+  EXPECT_EQ(Measure(cached_, recomputed_).total().differing_pct(), 0);
+  Set(recomputed_, {1, KvPart::kK, 0, 10, 0}, 7.0f);
+  EXPECT_GT(Measure(cached_, recomputed_).total().differing_pct(), 0);
+  EXPECT_EQ(DriftPart{}.differing_pct(), 0);
+  EXPECT_GT((DriftPart{.elements = uint64_t{1} << 60, .identical = (uint64_t{1} << 60) - 1})
+                .differing_pct(),
+            0);
+}
+
 TEST_P(DriftTest, UlpsCountAcrossZero) {
   Set(cached_, {0, KvPart::kK, 0, 0, 0}, 0.0f);
   Set(recomputed_, {0, KvPart::kK, 0, 0, 0}, -0.0f);

@@ -15,6 +15,7 @@
 #include "tools/bench/cell_run.h"
 #include "tools/bench/cell_space.h"
 #include "tools/bench/load_options.h"
+#include "tools/bench/load_shape.h"
 #include "tools/bench/real_kv.h"
 #include "tools/bench/row_writer.h"
 #include "tools/command.h"
@@ -167,7 +168,9 @@ Result<BenchPlan> Plan(const BenchOptions& options) {
         KVBED_RETURN_IF_ERROR(cell.geometry.Validate());
         KVBED_RETURN_IF_ERROR(ApplyLoadOptions(options.load, cell));
         // All of them now: not after hours of the cells before.
-        KVBED_RETURN_IF_ERROR(CheckCellFits(cell));
+        KVBED_RETURN_IF_ERROR(ShapeCell(cell).status());
+        KVBED_RETURN_IF_ERROR(CheckGivenPrefill(cell));
+        if (!options.dry_run) KVBED_RETURN_IF_ERROR(CheckCellFits(cell));
         plan.cells.push_back(std::move(cell));
       }
     }
@@ -191,7 +194,7 @@ double MovedBytes(const BenchCell& cell) {
   return times * bytes + (cell.aged ? 1.5 * static_cast<double>(AgedBytesWanted(cell)) : 0);
 }
 
-// What it would move and where, and nothing else.
+// What it would move and where, and whether there is room for it.
 Status PrintDryRun(const BenchPlan& plan) {
   double moved = 0;
   for (const BenchCell& cell : plan.cells) {
@@ -206,8 +209,11 @@ Status PrintDryRun(const BenchPlan& plan) {
                                 static_cast<double>(AgedBytesWanted(cell)) / 1e9)
                   : "")));
   }
-  return Print(fmt::format("{} cells, at most {:.1f} GB in all; nothing was written (--dry-run)\n",
-                           plan.cells.size(), moved));
+  KVBED_RETURN_IF_ERROR(
+      Print(fmt::format("{} cells, at most {:.1f} GB in all; nothing was written (--dry-run)\n",
+                        plan.cells.size(), moved)));
+  for (const BenchCell& cell : plan.cells) KVBED_RETURN_IF_ERROR(CheckCellFits(cell));
+  return Status::Ok();
 }
 
 // A model's K and V at one context size after another.
@@ -317,6 +323,14 @@ std::string NameOfCell(const BenchCell& cell) {
                      cell.store.spec.ToString());
 }
 
+// Below a table, whose rows have no room for it: what keeps them from being published.
+Status FinishRows(const RowWriter& writer, const std::string& notes) {
+  if (writer.format() == OutputFormat::kMarkdown && !notes.empty()) {
+    KVBED_RETURN_IF_ERROR(Print("\nFailed or not publishable:\n\n" + notes));
+  }
+  return writer.Finish();
+}
+
 // One line that names what was not measured: the cell that was under way, and those behind it.
 Status StoppedAt(const std::vector<BenchCell>& cells, size_t at, const Status& cause) {
   std::vector<std::string> names;
@@ -331,10 +345,11 @@ Result<BenchOutcome> RunCells(const std::vector<BenchCell>& cells,
                               const std::unique_ptr<ModelKv>& model, RowWriter& writer) {
   BenchOutcome outcome;
   Contexts contexts;
+  std::string notes;
   for (size_t i = 0; i < cells.size() && !outcome.failed_io; ++i) {
     const auto cell = RunCell(cells[i], model, contexts);
     if (!cell.ok()) {
-      KVBED_RETURN_IF_ERROR(writer.Finish());
+      KVBED_RETURN_IF_ERROR(FinishRows(writer, notes));
       return StoppedAt(cells, i, cell.status());
     }
     const std::string shown = Shown(writer.format(), cell->row.json, writer.empty());
@@ -342,9 +357,14 @@ Result<BenchOutcome> RunCells(const std::vector<BenchCell>& cells,
     outcome.failed_check |= cell->row.failed_check;
     outcome.failed_io |= cell->row.failed_io;
     outcome.unpublishable |= !cell->row.publishable;
+    notes += BenchMarkdownNote(cell->row.json);
+    if (cell->row.failed_check) {
+      Complain(fmt::format("failed: {}: {}", NameOfCell(cells[i]),
+                           cell->row.json.at("reasons").at(0).get<std::string>()));
+    }
     if (!cell->failure.ok()) Complain(StoppedAt(cells, i, cell->failure).message());
   }
-  KVBED_RETURN_IF_ERROR(writer.Finish());
+  KVBED_RETURN_IF_ERROR(FinishRows(writer, notes));
   return outcome;
 }
 

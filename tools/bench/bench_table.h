@@ -15,6 +15,8 @@ std::string BenchEnvironmentLine(const Json& row);
 
 std::string BenchMarkdownHead();
 std::string BenchMarkdownLine(const Json& row);
+// A list entry with the row's reasons, for below the table; empty where it has none.
+std::string BenchMarkdownNote(const Json& row);
 std::string BenchCsvHead();
 std::string BenchCsvLine(const Json& row);
 

@@ -1,5 +1,6 @@
 #include "tools/bench/ceilings.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -75,14 +76,17 @@ Status Ceilings::Fio(bool write, bool huge, bool warm_up, CeilingSamples& sample
 
 void Ceilings::Raw(Io& io, MutableBytes memory, bool write, bool warm_up) {
   if (!raw_.reason.empty()) return;
-  const auto ns = RunRawTransfer(io,
-                                 {.write = write,
-                                  .file = place_.folder + "/ceiling.dat",
-                                  .direct = place_.direct,
-                                  .block_bytes = place_.block_bytes,
-                                  .blocks = place_.blocks,
-                                  .iodepth = place_.iodepth},
-                                 memory);
+  // A pool of fewer records than the depth holds back a store's records as well.
+  const uint64_t held = memory.size() / place_.block_bytes;
+  const auto ns =
+      RunRawTransfer(io,
+                     {.write = write,
+                      .file = place_.folder + "/ceiling.dat",
+                      .direct = place_.direct,
+                      .block_bytes = place_.block_bytes,
+                      .blocks = place_.blocks,
+                      .iodepth = static_cast<uint32_t>(std::min<uint64_t>(place_.iodepth, held))},
+                     memory);
   if (!ns.ok()) {
     raw_ = {.write = {}, .read = {}, .reason = ns.status().message()};
     return;

@@ -148,13 +148,12 @@ void CellRun::DescribeStore() {
 // As large as the context needs, or as --pool-bytes says: then it is moved in rounds.
 Status CellRun::MakePool() {
   const KvGeometry& geometry = cell().geometry;
+  KVBED_ASSIGN_OR_RETURN(shape_, ShapeCell(cell()));
   // A real sequence has room for its first new token.
-  const uint64_t needed =
-      cell().real != nullptr ? geometry.BlocksFor(cell().ctx_tokens + 1) : cell().blocks();
-  const uint64_t given = cell().pool_bytes ? *cell().pool_bytes / geometry.record_bytes() : needed;
-  KVBED_ASSIGN_OR_RETURN(shape_, ShapeLoad(geometry, cell().ctx_tokens, cell().streams(),
-                                           cell().numjobs, std::min(needed, given)));
-  const uint64_t records = cell().real != nullptr ? needed : shape_.pool_records(geometry);
+  const uint64_t room = cell().real != nullptr ? geometry.BlocksFor(cell().ctx_tokens + 1) -
+                                                     geometry.BlocksFor(cell().ctx_tokens)
+                                               : 0;
+  const uint64_t records = shape_.pool_records(geometry) + room;
   if (records > UINT32_MAX) return Status::InvalidArgument("too many blocks");
   KVBED_ASSIGN_OR_RETURN(pool_, BlockPool::Create(geometry, static_cast<uint32_t>(records)));
   result_.rounds = shape_.rounds.size();

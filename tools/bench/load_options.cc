@@ -12,14 +12,11 @@ namespace {
 constexpr uint32_t kRepetitions = 5;
 constexpr uint32_t kCiRepetitions = 2;
 constexpr uint32_t kRoundsMax = 25;  // as in SNIA's PTS
+constexpr double kTbwMost = 1e6;     // 10^18 bytes
 
-OptionSet::Parse RateInto(const char* name, std::optional<double>& value) {
-  return [name, &value](const std::string& text) -> Status {
-    if (text.find(',') != std::string::npos) {
-      return Status::InvalidArgument(fmt::format("{} takes a number above 0, not {}", name, text));
-    }
-    KVBED_ASSIGN_OR_RETURN(const SourcedValue given, ParseGivenValue(name, text));
-    value = given.value;
+OptionSet::Parse NumberInto(const char* name, double most, std::optional<double>& value) {
+  return [name, most, &value](const std::string& text) -> Status {
+    KVBED_ASSIGN_OR_RETURN(value, ParseGivenNumber(name, text, most));
     return Status::Ok();
   };
 }
@@ -81,7 +78,7 @@ void AddLoadOptions(OptionSet& set, LoadOptions& options) {
             BytesInto("--pool-bytes", options.pool_bytes));
   set.Value("--mix", "RATE",
             "restore also while another snapshot is offloaded at so many GB/s, as in 0.5",
-            RateInto("--mix", options.mix_gb_per_s));
+            NumberInto("--mix", kGivenMost, options.mix_gb_per_s));
   set.Flag("--aged", options.aged,
            "before measuring, fill the store (--working-set, or 4 times the cell), free a random "
            "half and refill it");
@@ -113,7 +110,7 @@ void AddLoadOptions(OptionSet& set, LoadOptions& options) {
   const OptionHandle without = set.Flag("--no-fio", options.no_fio, "leave fio out");
   set.Exclude(with, without);
   set.Value("--tbw", "TB", "terabytes that the drive is rated for: say how many tokens they buy",
-            RateInto("--tbw", options.tbw));
+            NumberInto("--tbw", kTbwMost, options.tbw));
 }
 
 Status CheckLoadOptions(const LoadOptions& options, bool from_model) {

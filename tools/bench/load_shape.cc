@@ -25,15 +25,14 @@ uint64_t LoadShape::pool_records(const KvGeometry& geometry) const {
 Result<LoadShape> ShapeLoad(const KvGeometry& geometry, uint64_t ctx_tokens, uint32_t sequences,
                             uint32_t numjobs, uint64_t pool_records) {
   LoadShape shape{.sequences = sequences, .numjobs = numjobs, .rounds = {}};
-  const uint64_t blocks_at_once = pool_records / shape.workers();
-  if (blocks_at_once == 0) {
+  if (pool_records < shape.workers()) {
     return Status::InvalidArgument(
         fmt::format("the pool has {} records and {} queues need one each: give more --pool-bytes "
                     "or fewer queues",
                     pool_records, shape.workers()));
   }
   const uint64_t blocks = geometry.BlocksFor(ctx_tokens);
-  const uint64_t blocks_of_round = std::min(blocks, blocks_at_once * numjobs);
+  const uint64_t blocks_of_round = std::min(blocks, pool_records / sequences);
   for (uint64_t first = 0; first < blocks; first += blocks_of_round) {
     const uint64_t count = std::min(blocks_of_round, blocks - first);
     std::vector<LoadPart> round;
@@ -47,6 +46,13 @@ Result<LoadShape> ShapeLoad(const KvGeometry& geometry, uint64_t ctx_tokens, uin
     shape.rounds.push_back(std::move(round));
   }
   return shape;
+}
+
+Result<LoadShape> ShapeCell(const BenchCell& cell) {
+  const uint64_t needed = cell.blocks();
+  const uint64_t given = cell.pool_bytes ? *cell.pool_bytes / cell.geometry.record_bytes() : needed;
+  return ShapeLoad(cell.geometry, cell.ctx_tokens, cell.streams(), cell.numjobs,
+                   std::min(needed, given));
 }
 
 }  // namespace kvbed

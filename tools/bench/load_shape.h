@@ -7,6 +7,7 @@
 
 #include "offload/kv_geometry.h"
 #include "offload/status.h"
+#include "tools/bench/measurement.h"
 
 namespace kvbed {
 
@@ -33,5 +34,7 @@ struct LoadShape {
 // that isn't full. Invalid argument when the pool has fewer records than there are queues.
 Result<LoadShape> ShapeLoad(const KvGeometry& geometry, uint64_t ctx_tokens, uint32_t sequences,
                             uint32_t numjobs, uint64_t pool_records);
+// A cell's, in a pool of its --pool-bytes or of all that it moves.
+Result<LoadShape> ShapeCell(const BenchCell& cell);
 
 }  // namespace kvbed

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tools/bench/statistics.h"
@@ -24,13 +25,23 @@ const Json* FindField(const Json& row, const char* path) {
   return row.contains(pointer) && !row.at(pointer).is_null() ? &row.at(pointer) : nullptr;
 }
 
+namespace {
+
+// So many digits after the point, or two digits that aren't 0: a small value isn't none.
+std::string Fixed(double value, int digits) {
+  const bool small = value != 0 && std::abs(value) < std::pow(10, 1 - digits);
+  return small ? fmt::format("{:.2g}", value) : fmt::format("{:.{}f}", value, digits);
+}
+
+}  // namespace
+
 std::string FieldText(const Json& row, const char* path, int digits, const char* absent) {
   const Json* value = FindField(row, path);
   if (value == nullptr) return absent;
   if (value->is_string()) return value->get<std::string>();
-  if (digits == kNsInSeconds) return fmt::format("{:.3f}", value->get<double>() / 1e9);
+  if (digits == kNsInSeconds) return Fixed(value->get<double>() / 1e9, 3);
   if (digits >= 0 && value->is_number()) {
-    return fmt::format("{:.{}f}", value->get<double>(), digits);
+    return Fixed(value->get<double>(), digits);
   }
   return value->dump();
 }

@@ -40,6 +40,9 @@ uint64_t GivenPrefillNs(const BenchCell& cell) {
       std::llround(static_cast<double>(cell.ctx_tokens) / cell.prefill->value * 1e9));
 }
 
+// 292 years, what a signed count of nanoseconds holds.
+constexpr double kPrefillNsMost = 9.2e18;
+
 bool HasRestored(const Measurement& m) { return m.ttft && !m.ttft->restore.empty(); }
 
 Json RestoreArm(const TtftRestore& one, size_t n) {
@@ -83,6 +86,16 @@ uint64_t MedianRestoreWallNs(const Measurement& m) {
 }
 
 }  // namespace
+
+Status CheckGivenPrefill(const BenchCell& cell) {
+  if (!cell.prefill) return Status::Ok();
+  const double ns = static_cast<double>(cell.ctx_tokens) / cell.prefill->value * 1e9;
+  if (ns >= 1 && ns <= kPrefillNsMost) return Status::Ok();
+  return Status::InvalidArgument(fmt::format(
+      "--prefill-tok-per-s {}: {} tokens take {} at this rate: is it tokens in a second?",
+      cell.prefill->value, cell.ctx_tokens,
+      ns < 1 ? "less than a nanosecond" : "more than 292 years"));
+}
 
 std::optional<RestoreWorth> WorthOf(const Measurement& m) {
   RestoreWorth worth;

@@ -16,6 +16,8 @@ struct RestoreWorth {
   uint64_t recompute_ns = 0;  // the same way
   uint64_t prefill_ns = 0;
 };
+// Invalid argument when a prefill at the rate that was given takes no time that can be counted.
+Status CheckGivenPrefill(const BenchCell& cell);
 std::optional<RestoreWorth> WorthOf(const Measurement& measurement);
 
 // `previous` is the row of the same store and shape with the next smaller context, if any: between

@@ -4,27 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "tools/console.h"
 #include "tools/result_json.h"
-#include "tools/system_text.h"
+#include "tools/row_file.h"
 #include "tools/wording.h"
 
 namespace kvbed {
 namespace {
 
-namespace fs = std::filesystem;
 using RowPath = Json::json_pointer;
 
 // What no disk, prefill or context is outside of; beyond it a row was damaged or made up.
 constexpr double kMeasuredLeast = 1e-6;
 constexpr double kMeasuredMost = 1e15;
-constexpr uint64_t kRowsFileBytesMax = uint64_t{256} << 20;
 
 // A row that can be taken.
 struct MeasuredRow {
@@ -111,72 +106,29 @@ MeasuredRow TakeRow(const Json& row, std::string place, const ModelShape& shape,
   return measured;
 }
 
-Result<std::string> ReadRowsFile(const std::string& path) {
+Result<std::string> ReadRows(const std::string& path) {
   if (path.empty()) return Status::InvalidArgument("--from needs a file's name");
-  std::error_code error;
-  if (!fs::exists(path, error)) {
+  auto text = ReadRowFile(path);
+  if (text.ok()) return text;
+  if (text.status().code() == StatusCode::kNotFound) {
     return Status::NotFound(fmt::format(
         "--from: there is no {}: make it with kvbed bench ... -o jsonl > {}", path, path));
   }
-  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kRowsFileBytesMax) {
-    return Status::IoError(fmt::format(
-        "--from: {} is no file of bench's rows: no regular file, or above 256 MiB", path));
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in.is_open() || in.bad()) return Status::IoError(fmt::format("--from: can't read {}", path));
-  return text;
+  return text.status().WithContext("--from");
 }
 
-struct PlacedRow {
-  std::string place;
-  Json json;
-};
-
-Status NoJson(const std::string& path, const std::string& place) {
-  return Status::Corruption(fmt::format(
-      "--from: {} {} is no JSON object: cut off or damaged; remove it and keep the others", path,
-      place));
-}
-
-// One list, as `bench -o json` writes it.
-Result<std::vector<PlacedRow>> ParseList(const std::string& path, const std::string& text) {
-  const Json list = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (list.is_discarded() || !list.is_array()) return NoJson(path, "as a whole");
-  std::vector<PlacedRow> rows;
-  for (const Json& row : list) {
-    rows.push_back({fmt::format("row {}", rows.size() + 1), row});
-    if (!row.is_object()) return NoJson(path, rows.back().place);
-  }
-  return rows;
-}
-
-Result<std::vector<PlacedRow>> ParseRows(const std::string& path, const std::string& text) {
-  if (Trimmed(text).starts_with('[')) return ParseList(path, text);
-  std::vector<PlacedRow> rows;
-  size_t number = 0;
-  for (std::string_view line : SplitLines(text)) {
-    ++number;
-    if (Trimmed(line).empty()) continue;
-    PlacedRow row{fmt::format("line {}", number),
-                  Json::parse(line, nullptr, /*allow_exceptions=*/false)};
-    if (!row.json.is_object()) return NoJson(path, row.place);
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-MeasuredRows SortRows(const std::vector<PlacedRow>& rows, const ModelShape& shape,
-                      uint64_t ctx_tokens) {
+Result<MeasuredRows> SortRows(std::string_view text, LeftOutRows& left_out, const ModelShape& shape,
+                              uint64_t ctx_tokens) {
   MeasuredRows sorted;
-  for (const PlacedRow& row : rows) {
-    const std::string why = WhyRefused(row.json);
+  KVBED_RETURN_IF_ERROR(ForEachRow(text, left_out, [&](const RowPlace& place, const Json& row) {
+    const std::string why = WhyRefused(row);
     if (why.empty()) {
-      sorted.taken.push_back(TakeRow(row.json, row.place, shape, ctx_tokens));
+      sorted.taken.push_back(TakeRow(row, place.ToString(), shape, ctx_tokens));
     } else {
-      sorted.refused.push_back(fmt::format("{}: {}", row.place, why));
+      sorted.refused.push_back(fmt::format("{}: {}", place.ToString(), why));
     }
-  }
+    return Status::Ok();
+  }));
   // The best one last; among equals the one that was measured last.
   std::stable_sort(sorted.taken.begin(), sorted.taken.end(), [](const auto& a, const auto& b) {
     if (a.same_shape != b.same_shape) return b.same_shape;
@@ -185,17 +137,16 @@ MeasuredRows SortRows(const std::vector<PlacedRow>& rows, const ModelShape& shap
   return sorted;
 }
 
-Status NothingToTake(const std::string& path, const MeasuredRows& rows) {
+// `reasons`: of rows that were refused, and lines that are none.
+Status NothingToTake(const std::string& path, const std::vector<std::string>& reasons) {
   constexpr size_t kShown = 3;
-  const size_t shown = std::min(kShown, rows.refused.size());
-  const std::vector<std::string> first(rows.refused.begin(), rows.refused.begin() + shown);
-  std::string reasons = fmt::format("{}", fmt::join(first, "; "));
-  if (rows.refused.size() > shown) {
-    reasons += fmt::format("; and {} more", rows.refused.size() - shown);
-  }
+  const size_t shown = std::min(kShown, reasons.size());
+  const std::vector<std::string> first(reasons.begin(), reasons.begin() + shown);
+  std::string says = fmt::format("{}", fmt::join(first, "; "));
+  if (reasons.size() > shown) says += fmt::format("; and {} more", reasons.size() - shown);
   return Status::NotFound(fmt::format(
       "--from: {} has no row that measured a disk ({}): give --disk-gb-per-s, or run kvbed bench",
-      path, rows.refused.empty() ? "it is empty" : reasons));
+      path, reasons.empty() ? "it is empty" : says));
 }
 
 void TakePrefill(const std::string& path, const MeasuredRows& rows, MeasuredRates& rates) {
@@ -217,12 +168,16 @@ void TakePrefill(const std::string& path, const MeasuredRows& rows, MeasuredRate
 
 Result<MeasuredRates> ReadMeasuredRates(const std::string& path, const ModelShape& shape,
                                         uint64_t ctx_tokens) {
-  KVBED_ASSIGN_OR_RETURN(const std::string text, ReadRowsFile(path));
-  KVBED_ASSIGN_OR_RETURN(const std::vector<PlacedRow> placed, ParseRows(path, text));
-  const MeasuredRows rows = SortRows(placed, shape, ctx_tokens);
-  if (rows.taken.empty()) return NothingToTake(path, rows);
-  const MeasuredRow& best = rows.taken.back();
+  KVBED_ASSIGN_OR_RETURN(const std::string text, ReadRows(path));
+  LeftOutRows left_out(path);
+  KVBED_ASSIGN_OR_RETURN(MeasuredRows rows, SortRows(text, left_out, shape, ctx_tokens));
   MeasuredRates rates;
+  rates.left_out = left_out.Texts();
+  if (rows.taken.empty()) {
+    rows.refused.insert(rows.refused.end(), rates.left_out.begin(), rates.left_out.end());
+    return NothingToTake(path, rows.refused);
+  }
+  const MeasuredRow& best = rows.taken.back();
   rates.disk_gb_per_s = {best.gb_per_s,
                          fmt::format("measured by {} {} ({}{}{})", path, best.place, best.cell,
                                      best.same_shape ? "" : ", another shape's records",

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/model/model_shape.h"
 #include "offload/status.h"
@@ -16,13 +17,14 @@ struct MeasuredRates {
   SourcedValue disk_gb_per_s;                     // restore.gb_per_s
   std::optional<SourcedValue> prefill_tok_per_s;  // ttft.recompute, of a row of this very shape
   std::string no_prefill_reason;                  // when there is none
+  std::vector<std::string> left_out;              // lines that are no rows, say one cut off
 };
 
 // Takes one row for each rate: of this shape before others', then of the context nearest to
 // `ctx_tokens`, then the last one. Never taken for a disk's: rows that failed, that were read
 // through the page cache, and those of a store in memory. The sources name file and line. A file is
 // JSON lines (bench -o jsonl, --out) or one list (bench -o json, --json). Not found for no file and
-// for no such row, corruption naming the line for what is no JSON object.
+// for no such row, naming the lines and why.
 Result<MeasuredRates> ReadMeasuredRates(const std::string& path, const ModelShape& shape,
                                         uint64_t ctx_tokens);
 

@@ -13,6 +13,7 @@
 #include "tools/command.h"
 #include "tools/command_line.h"
 #include "tools/common_options.h"
+#include "tools/console.h"
 #include "tools/environment.h"
 #include "tools/exit_code.h"
 #include "tools/given_value.h"
@@ -78,6 +79,7 @@ Status AddMeasuredRates(const PlanOptions& options, PlanRequest& request) {
   const uint64_t longest = *std::max_element(request.ctx.begin(), request.ctx.end());
   KVBED_ASSIGN_OR_RETURN(MeasuredRates measured,
                          ReadMeasuredRates(*options.rows_file, request.shape, longest));
+  for (const std::string& note : measured.left_out) Complain(note);
   if (!request.disk_gb_per_s) request.disk_gb_per_s = std::move(measured.disk_gb_per_s);
   if (request.prefill_tok_per_s) return Status::Ok();
   request.prefill_tok_per_s = std::move(measured.prefill_tok_per_s);

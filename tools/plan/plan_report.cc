@@ -4,7 +4,7 @@
 
 #include "tools/console.h"
 #include "tools/plan/plan_answer.h"
-#include "tools/plan/plan_table.h"
+#include "tools/text_table.h"
 #include "tools/plan/plan_wording.h"
 #include "tools/wording.h"
 
@@ -24,7 +24,7 @@ class PlanPage {
                  ? fmt::format("{:<{}}{}\n", label, kLabelWidth, Printable(text))
                  : fmt::format("- {}: {}\n", label, Printable(text));
   }
-  void Add(const PlanTable& table) {
+  void Add(const TextTable& table) {
     text_ += "\n";
     text_ += style_ == PlanStyle::kText ? table.AsText(2) : table.AsMarkdown();
   }
@@ -115,8 +115,8 @@ void AddRates(const Plan& plan, PlanPage& page) {
   }
 }
 
-PlanTable SizesTable(const Plan& plan) {
-  PlanTable table{.titles = {"context", "users", "KV bytes", "GB", "GiB", "x weights", "restore",
+TextTable SizesTable(const Plan& plan) {
+  TextTable table{.titles = {"context", "users", "KV bytes", "GB", "GiB", "x weights", "restore",
                              "prefill", "break-even GB/s"},
                   .rows = {}};
   for (const PlanRow& row : plan.variants.front().rows) {
@@ -131,8 +131,8 @@ PlanTable SizesTable(const Plan& plan) {
 }
 
 // The longest context, one column for each number of users.
-PlanTable VariantsTable(const Plan& plan) {
-  PlanTable table{.titles = {"variant", "KV heads", "bytes a token", "weight bytes"}, .rows = {}};
+TextTable VariantsTable(const Plan& plan) {
+  TextTable table{.titles = {"variant", "KV heads", "bytes a token", "weight bytes"}, .rows = {}};
   for (uint64_t users : plan.request.users) {
     table.titles.push_back(fmt::format("x weights, {}", Count(users, "user", "users")));
   }
@@ -155,8 +155,8 @@ PlanTable VariantsTable(const Plan& plan) {
   return table;
 }
 
-PlanTable FitsTable(const Plan& plan) {
-  PlanTable table{.titles = {"context", "users in memory", "users on disk"}, .rows = {}};
+TextTable FitsTable(const Plan& plan) {
+  TextTable table{.titles = {"context", "users in memory", "users on disk"}, .rows = {}};
   uint64_t last_ctx = 0;
   for (const PlanRow& row : plan.variants.front().rows) {
     if (row.ctx_tokens == last_ctx) continue;

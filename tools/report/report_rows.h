@@ -14,8 +14,6 @@
 namespace kvbed {
 
 // What one page can show and a browser open.
-inline constexpr uint64_t kReportFileBytesMax = 64 << 20;
-inline constexpr uint64_t kReportLineBytesMax = 2 << 20;
 inline constexpr uint64_t kReportRowsMax = 10000;
 
 struct ReportRows {

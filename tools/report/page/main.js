@@ -47,6 +47,8 @@ function buildPage() {
     ttftSection(rows.bench, identity),
     labelsSection(rows.bench, identity.labels),
     latencySection(rows.bench, identity),
+    mixSection(rows.bench, identity),
+    steadySection(rows.bench, identity),
     sweepSection(rows.sweep, unique(rows.sweep.map((row) => row.label))),
     tableSection(rows.bench, rows.all, labels),
     environmentSection(rows.all, labels),

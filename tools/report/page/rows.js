@@ -91,6 +91,7 @@ function makeRow(entry, index) {
     shape: shapeOf(json),
     ctx: numberAt(json, 'cell.ctx_tokens') > 0 ? numberAt(json, 'cell.ctx_tokens') : null,
     variant: '',
+    conditions: conditionsOf(json),
     failed: isFailed(json),
     noisy: json.noisy === true,
   };
@@ -100,20 +101,30 @@ function makeRow(entry, index) {
 const kKnownCellFields =
     ['ctx_tokens', 'store', 'label', 'blocks', 'file_state', 'record_bytes', 'durability'];
 
+// What the store went through before is beside the cell.
+function conditionsOf(json) {
+  const told = (name) => at(json, name) !== null && at(json, name) !== undefined;
+  const conditions = {...json.cell};
+  if (told('aged')) conditions.aged = true;
+  const bytes = numberAt(json, 'working_set.bytes');
+  if (bytes !== null) conditions.working_set_bytes = bytes;
+  return conditions;
+}
+
 function nameVariants(rows) {
   const varying = new Set();
   for (const group of groupRows(rows, (row) => JSON.stringify([
          row.shape, row.store, row.label, row.ctx
        ])).values()) {
-    for (const name of unique(group.flatMap((row) => Object.keys(row.json.cell)))) {
+    for (const name of unique(group.flatMap((row) => Object.keys(row.conditions)))) {
       if (kKnownCellFields.includes(name) || name.endsWith('_reason')) continue;
-      if (unique(group.map((row) => JSON.stringify(row.json.cell[name] ?? null))).length > 1)
+      if (unique(group.map((row) => JSON.stringify(row.conditions[name] ?? null))).length > 1)
         varying.add(name);
     }
   }
   for (const row of rows) {
-    const told = [...varying].filter((name) => (row.json.cell[name] ?? null) !== null);
-    row.variant = told.map((name) => `${name} ${valueText(name, row.json.cell[name])}`).join(', ');
+    const told = [...varying].filter((name) => (row.conditions[name] ?? null) !== null);
+    row.variant = told.map((name) => `${name} ${valueText(name, row.conditions[name])}`).join(', ');
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace kvbed {
 
-struct PlanTable {
+struct TextTable {
   std::vector<std::string> titles;
   std::vector<std::vector<std::string>> rows;  // as many texts as titles
 

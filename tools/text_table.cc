@@ -1,4 +1,4 @@
-#include "tools/plan/plan_table.h"
+#include "tools/text_table.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 namespace kvbed {
 namespace {
 
-std::vector<size_t> Widths(const PlanTable& table) {
+std::vector<size_t> Widths(const TextTable& table) {
   std::vector<size_t> widths;
   for (const std::string& title : table.titles) widths.push_back(title.size());
   for (const auto& row : table.rows) {
@@ -22,7 +22,7 @@ std::string MarkdownLine(const std::vector<std::string>& fields) {
 
 }  // namespace
 
-std::string PlanTable::AsText(size_t indent) const {
+std::string TextTable::AsText(size_t indent) const {
   const std::vector<size_t> widths = Widths(*this);
   std::string text;
   const auto add = [&](const std::vector<std::string>& fields) {
@@ -37,7 +37,7 @@ std::string PlanTable::AsText(size_t indent) const {
   return text;
 }
 
-std::string PlanTable::AsMarkdown() const {
+std::string TextTable::AsMarkdown() const {
   std::string text = MarkdownLine(titles);
   for (size_t i = 0; i < titles.size(); ++i) text += i == 0 ? "|---|" : "---:|";
   text += "\n";
