@@ -214,6 +214,13 @@ Status Engine::Recompute(
 
 std::string DefaultKernels() { return HasNativeKernels() ? "native" : "torch"; }
 
+std::vector<std::string> KernelSets() {
+  std::vector<std::string> sets;
+  if (HasNativeKernels()) sets.emplace_back("native");
+  if (!DescribeTorch().empty()) sets.emplace_back("torch");
+  return sets;
+}
+
 std::vector<std::string> NativeInstructionSets(DType dtype) {
   std::vector<std::string> names;
   for (const KernelTable& table : KernelTables(dtype)) names.push_back(table.name);

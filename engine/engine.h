@@ -42,8 +42,7 @@ struct EngineCounters {
 class Engine {
  public:
   // Reads the weights into the kernels' form; `model` may go afterwards. Out of space when memory
-  // doesn't suffice, not supported for kernels that aren't in this build (a build without torch has
-  // none).
+  // doesn't suffice, not supported for kernels that this build or this CPU doesn't have.
   static Result<Engine> Open(const ModelFiles& model, const EngineOptions& options);
 
   Engine(Engine&&) noexcept;
@@ -87,6 +86,8 @@ class Engine {
 
 // "native" where this CPU has the instructions, else "torch".
 std::string DefaultKernels();
+// The sets of kernels that this build and this CPU have, the default first.
+std::vector<std::string> KernelSets();
 
 // The instruction sets that the native kernels can take here, the fastest first.
 std::vector<std::string> NativeInstructionSets(DType dtype);

@@ -67,7 +67,8 @@ struct OutputOptions {
 };
 
 void AddModelOptions(OptionSet& set, ModelOptions& options);
-// The same without --threads and --prefill-chunk, for a command that takes lists of them.
+// The same without --kernels, --threads and --prefill-chunk, for a command that takes lists of
+// them.
 void AddModelSourceOptions(OptionSet& set, ModelOptions& options);
 void AddPoolOptions(OptionSet& set, PoolOptions& options);
 void AddPromptOptions(OptionSet& set, PromptOptions& options);

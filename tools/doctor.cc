@@ -197,17 +197,20 @@ std::string LoadedBlas() {
 Diagnosis DiagnoseNativeKernels() {
   const std::vector<std::string> sets = NativeInstructionSets(DType::kBf16);
   if (!sets.empty()) {
-    return {"native kernels", Health::kOk, fmt::format("{}", fmt::join(sets, ", ")), ""};
+    return {"native kernels", Health::kOk,
+            fmt::format("{}; a cache computed again is the same bits", fmt::join(sets, ", ")), ""};
   }
   return {"native kernels", Health::kWarn, "this CPU has neither AVX2 with FMA, AVX-512 nor NEON",
-          "models run on libtorch's kernels"};
+          DescribeLibtorch().empty()
+              ? "no model can run: configure with KVBED_WITH_TORCH=ON for libtorch's kernels"
+              : "models run on libtorch's kernels, which round a cache computed again otherwise"};
 }
 
 Diagnosis DiagnoseLibtorch() {
   const std::string kernels = DescribeLibtorch();
   if (kernels.empty()) {
-    return {"libtorch", Health::kWarn, "not in this build",
-            "configure with KVBED_WITH_TORCH=ON for --kernels torch"};
+    return {"libtorch", NativeInstructionSets(DType::kBf16).empty() ? Health::kWarn : Health::kOk,
+            "not in this build: no --kernels torch to compare the native ones with", ""};
   }
   const std::string loaded = LoadedBlas();
   const std::string found = loaded.empty() ? kernels : kernels + ", " + loaded + " loaded";

@@ -30,14 +30,6 @@ inline Engine OpenEngine(const ModelFiles& model, EngineOptions options) {
   return std::move(engine).value();
 }
 
-// The sets of kernels that this build and this CPU have.
-inline std::vector<std::string> KernelSets() {
-  std::vector<std::string> sets;
-  if (HasNativeKernels()) sets.push_back("native");
-  if (!DescribeLibtorch().empty()) sets.push_back("torch");
-  return sets;
-}
-
 // A test that runs on each of them.
 class OnEachKernelSet : public ::testing::TestWithParam<std::string> {
  protected:
