@@ -292,12 +292,11 @@ void WriteDriftOf(Page& page, const DriftReport& drift, DType dtype) {
                                  Thousands(total.elements));
   std::string more = PicksText(drift);
   if (!Identical(drift)) {
-    text += fmt::format("; largest difference {:.3g} (largest |K| {:.3g})", total.max_abs,
-                        drift.kv.k_abs_max);
-    more = fmt::format("from layer {} and position {} on; {}", *drift.kv.first_layer,
-                       *drift.kv.first_position, more);
+    text += fmt::format("; largest difference {:.3g}", total.max_abs);
+    more = fmt::format("(largest |K| {:.3g}), from layer {} and position {} on; {}",
+                       drift.kv.k_abs_max, *drift.kv.first_layer, *drift.kv.first_position, more);
   } else if (drift.kernels == "native") {
-    more = "the same bits, since each row is summed in one order; " + more;
+    more = "the same bits: each row is summed in one order; " + more;
   }
   page.Line("", "{:<9} {}", drift.kernels, text);
   page.Line("", "          {}", more);
