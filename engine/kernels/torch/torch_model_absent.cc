@@ -8,7 +8,8 @@ struct TorchModel::Parts {};
 
 Result<TorchModel> TorchModel::Open(const ModelFiles&, DType, uint32_t) {
   return Status::NotSupported(
-      "this kvbed was built without torch (KVBED_WITH_TORCH=OFF): use --kernels native, or build the "
+      "this kvbed was built without torch (KVBED_WITH_TORCH=OFF): use --kernels native, or build "
+      "the "
       "release preset");
 }
 
