@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "engine/kernels/forward_call.h"
+#include "engine/kernels/native/native_model.h"
 #include "engine/kernels/torch/torch_model.h"
 #include "engine/kv_rows.h"
 #include "offload/check.h"
@@ -19,16 +20,27 @@ namespace {
 
 constexpr uint32_t kThreadsMax = 1024;
 
-// A second set of kernels takes its place here and in OpenKernels.
-using Kernels = std::variant<TorchModel>;
+// A further set of kernels takes its place here and in OpenKernels.
+using Kernels = std::variant<TorchModel, NativeModel>;
 
 Result<Kernels> OpenKernels(const ModelFiles& model, const EngineOptions& options) {
+  if (!options.isa.empty() && options.kernels != "native") {
+    return Status::InvalidArgument("--isa " + options.isa +
+                                   " is of the native kernels: not with --kernels " +
+                                   options.kernels);
+  }
   if (options.kernels == "torch") {
     KVBED_ASSIGN_OR_RETURN(TorchModel kernels,
                            TorchModel::Open(model, options.dtype, options.threads));
     return Kernels(std::move(kernels));
   }
-  return Status::InvalidArgument("kernels '" + options.kernels + "' is not one of torch");
+  if (options.kernels == "native") {
+    KVBED_ASSIGN_OR_RETURN(NativeModel kernels,
+                           NativeModel::Open(model, options.dtype, options.threads, options.isa));
+    return Kernels(std::move(kernels));
+  }
+  return Status::InvalidArgument("kernels '" + options.kernels +
+                                 "' is not one of native and torch");
 }
 
 // Over what rotates K: the frequencies, and which dims make a pair.
@@ -96,6 +108,7 @@ Status Engine::Parts::Run(const ForwardCall& call) {
 
 Result<Engine> Engine::Open(const ModelFiles& model, const EngineOptions& options) {
   EngineOptions effective = options;
+  if (options.kernels.empty()) effective.kernels = DefaultKernels();
   if (options.threads == 0) {
     effective.threads = std::max(1u, std::thread::hardware_concurrency());
   }
@@ -199,6 +212,27 @@ Status Engine::Recompute(
   return Status::Ok();
 }
 
-std::string DescribeKernels() { return DescribeTorch(); }
+std::string DefaultKernels() { return HasNativeKernels() ? "native" : "torch"; }
+
+std::vector<std::string> KernelSets() {
+  std::vector<std::string> sets;
+  if (HasNativeKernels()) sets.emplace_back("native");
+  if (!DescribeTorch().empty()) sets.emplace_back("torch");
+  return sets;
+}
+
+std::vector<std::string> NativeInstructionSets(DType dtype) {
+  std::vector<std::string> names;
+  for (const KernelTable& table : KernelTables(dtype)) names.push_back(table.name);
+  return names;
+}
+
+bool HasNativeArithmetic(DType dtype, const std::string& arithmetic) {
+  return std::ranges::any_of(KernelTables(dtype), [&](const KernelTable& table) {
+    return table.arithmetic == arithmetic;
+  });
+}
+
+std::string DescribeLibtorch() { return DescribeTorch(); }
 
 }  // namespace kvbed

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/model/model_files.h"
 #include "offload/kv_geometry.h"
@@ -18,10 +19,15 @@
 namespace kvbed {
 
 struct EngineOptions {
-  DType dtype = DType::kBf16;     // of weights, activations and KV
-  std::string kernels = "torch";  // an unknown set is refused with the names of those there are
-  uint32_t threads = 0;           // 0: as many as the process may run on
-  uint32_t prefill_chunk = 512;   // tokens of one call
+  DType dtype = DType::kBf16;  // of weights, activations and KV
+  // "native" or "torch"; empty: DefaultKernels(). An unknown set is refused with the names of those
+  // there are.
+  std::string kernels;
+  // Of the native kernels: an instruction set ("avx2") or an arithmetic ("portable"); empty: the
+  // fastest here.
+  std::string isa;
+  uint32_t threads = 0;          // 0: as many as the process may run on
+  uint32_t prefill_chunk = 512;  // tokens of one call
   // Test hook of the control verdict: adds one step of the dtype to one logit in this decode call,
   // counted from 1 over the engine's life. 0: never.
   uint64_t perturb_decode_call = 0;
@@ -36,8 +42,7 @@ struct EngineCounters {
 class Engine {
  public:
   // Reads the weights into the kernels' form; `model` may go afterwards. Out of space when memory
-  // doesn't suffice, not supported for kernels that aren't in this build (a build without torch has
-  // none).
+  // doesn't suffice, not supported for kernels that this build or this CPU doesn't have.
   static Result<Engine> Open(const ModelFiles& model, const EngineOptions& options);
 
   Engine(Engine&&) noexcept;
@@ -79,8 +84,18 @@ class Engine {
   std::unique_ptr<Parts> parts_;
 };
 
-// The compute libraries of this build and what of them is in effect here, e.g. "torch 2.13.0, AVX2,
-// BLAS mkl"; empty for a build without torch.
-std::string DescribeKernels();
+// "native" where this CPU has the instructions, else "torch".
+std::string DefaultKernels();
+// The sets of kernels that this build and this CPU have, the default first.
+std::vector<std::string> KernelSets();
+
+// The instruction sets that the native kernels can take here, the fastest first.
+std::vector<std::string> NativeInstructionSets(DType dtype);
+// Whether some of them have this arithmetic (NumericEnvironment::isa).
+bool HasNativeArithmetic(DType dtype, const std::string& arithmetic);
+
+// libtorch and what of it is in effect here, e.g. "torch 2.13.0, AVX2, BLAS mkl"; empty for a build
+// without it.
+std::string DescribeLibtorch();
 
 }  // namespace kvbed

@@ -36,11 +36,17 @@ void AddModelSourceOptions(OptionSet& set, ModelOptions& options) {
                         options.model));
   set.Parsed("--dtype", "bf16|fp32", "dtype of weights, activations and KV [bf16]", options.dtype,
              ParseDType);
-  set.Text("--kernels", "SET", "set of compute kernels [torch]", options.kernels);
+  set.Text("--isa", "NAME",
+           "instruction set of the native kernels: avx2, avx512, avx512_bf16, neon [the fastest]",
+           options.isa);
 }
 
 void AddModelOptions(OptionSet& set, ModelOptions& options) {
   AddModelSourceOptions(set, options);
+  set.Text("--kernels", "native|torch",
+           "set of compute kernels: kvbed's own, or libtorch's, the usual ones, which recompute a "
+           "cache to other bits [native where the CPU has AVX2, AVX-512 or NEON]",
+           options.kernels);
   set.Number("--threads", "compute threads [as many as this process may run on]", options.threads,
              1, 1024);
   set.Number("--prefill-chunk", "tokens of one prefill call [512]", options.prefill_chunk, 1,

@@ -17,7 +17,8 @@ namespace kvbed {
 struct ModelOptions {
   std::string model;
   DType dtype = DType::kBf16;
-  std::string kernels = "torch";
+  std::string kernels;   // empty: the engine's default
+  std::string isa;       // empty: the fastest
   uint32_t threads = 0;  // 0: as many as this process may run on
   uint32_t prefill_chunk = 512;
 };
@@ -66,7 +67,8 @@ struct OutputOptions {
 };
 
 void AddModelOptions(OptionSet& set, ModelOptions& options);
-// The same without --threads and --prefill-chunk, for a command that takes lists of them.
+// The same without --kernels, --threads and --prefill-chunk, for a command that takes lists of
+// them.
 void AddModelSourceOptions(OptionSet& set, ModelOptions& options);
 void AddPoolOptions(OptionSet& set, PoolOptions& options);
 void AddPromptOptions(OptionSet& set, PromptOptions& options);

@@ -194,11 +194,23 @@ std::string LoadedBlas() {
   return "";
 }
 
-Diagnosis DiagnoseEngine() {
-  const std::string kernels = DescribeKernels();
+Diagnosis DiagnoseNativeKernels() {
+  const std::vector<std::string> sets = NativeInstructionSets(DType::kBf16);
+  if (!sets.empty()) {
+    return {"native kernels", Health::kOk,
+            fmt::format("{}; a cache computed again is the same bits", fmt::join(sets, ", ")), ""};
+  }
+  return {"native kernels", Health::kWarn, "this CPU has neither AVX2 with FMA, AVX-512 nor NEON",
+          DescribeLibtorch().empty()
+              ? "no model can run: configure with KVBED_WITH_TORCH=ON for libtorch's kernels"
+              : "models run on libtorch's kernels, which round a cache computed again otherwise"};
+}
+
+Diagnosis DiagnoseLibtorch() {
+  const std::string kernels = DescribeLibtorch();
   if (kernels.empty()) {
-    return {"libtorch", Health::kWarn, "not in this build",
-            "configure with KVBED_WITH_TORCH=ON to run models"};
+    return {"libtorch", NativeInstructionSets(DType::kBf16).empty() ? Health::kWarn : Health::kOk,
+            "not in this build: no --kernels torch to compare the native ones with", ""};
   }
   const std::string loaded = LoadedBlas();
   const std::string found = loaded.empty() ? kernels : kernels + ", " + loaded + " loaded";
@@ -252,7 +264,8 @@ Result<int> Run(const DoctorOptions& options) {
       DiagnoseMemlock(),
       DiagnoseHugePages(environment),
       DiagnoseFio(),
-      DiagnoseEngine(),
+      DiagnoseNativeKernels(),
+      DiagnoseLibtorch(),
   };
   std::string text;
   Json json = MakeResult({"kvbed-doctor/1", CommandLineOfThisProcess(), 0, UnixNs()});

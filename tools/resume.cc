@@ -130,8 +130,11 @@ class ResumeJob {
     ModelOptions model;
     model.model = options_.model;
     model.dtype = options_.dtype.value_or(manifest_.geometry.dtype);
-    model.kernels = options_.kernels.value_or(stored.kernel_set);
     // The snapshot's own, so that its numeric environment is met where this machine can.
+    model.kernels = options_.kernels.value_or(stored.kernel_set);
+    if (model.kernels == "native" && HasNativeArithmetic(model.dtype, stored.isa)) {
+      model.isa = stored.isa;
+    }
     model.threads = options_.threads.value_or(
         std::min<uint32_t>(stored.threads, static_cast<uint32_t>(::sysconf(_SC_NPROCESSORS_ONLN))));
     model.prefill_chunk = options_.prefill_chunk.value_or(std::max(1u, stored.prefill_chunk));

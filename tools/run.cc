@@ -36,7 +36,8 @@ void AddRunCommand(CommandLine& line) {
              options.snapshot_at, ParseTokenCountOrZero);
   set.Flag("--fresh-process", options.fresh_process,
            "restore in a new process (fork and exec), the store closed here");
-  set.Flag("--no-drift", options.no_drift, "don't recompute the cache to measure drift");
+  set.Flag("--no-drift", options.no_drift,
+           "don't recompute the cache to measure drift, on no set of kernels");
   set.Parsed("--on-miss", "stop|recompute",
              "what a record that fails its checks leads to; exit code 1 in both cases [stop]",
              options.on_miss, ParseOnMiss);
@@ -64,8 +65,13 @@ void AddRunCommand(CommandLine& line) {
       "Without --store the snapshot goes to a fresh folder below /var/tmp and is removed at the "
       "end.\n"
       "With -n 11 there are 10 decode calls: the last token is picked, but not cached.\n\n"
-      "Drift, what a recomputed cache differs by, ends the report. It is rounding, no part of the\n"
-      "verdict, and changes no exit code: kvbed drift measures it under other settings.\n\n"
+      "Drift, what a recomputed cache differs by, ends the report: of the run's own kernels, and "
+      "of\n"
+      "the other set where this build has it, for which the weights are read once more and the "
+      "run's\n"
+      "tokens run through it. It is rounding, no part of the verdict, and changes no exit code: "
+      "kvbed\n"
+      "drift measures it under other settings.\n\n"
       "Exit codes: 0 equal; 1 a record or the resumed run failed a check; 2 usage; 3 no verdict "
       "(two\n"
       "cached runs differ); 4 I/O error, resource, or unusable input.\n\n"

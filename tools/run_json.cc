@@ -95,6 +95,22 @@ Json DriftOrWhyNot(const RunReport& report) {
   return {{"status", "skipped"}, {"reason", report.drift_skipped}};
 }
 
+Json KernelsDriftJson(const KernelsDrift& arm) {
+  Json out = {{"factor", "kernels"}, {"value", arm.kernels}, {"kernels", arm.kernels}};
+  if (!arm.drift) {
+    out["status"] = "skipped";
+    out["reason"] = arm.reason;
+    return out;
+  }
+  out["numeric_environment"] = NumericEnvironmentJson(arm.environment);
+  out.update(DriftJson(*arm.drift));
+  out["timings"] = {{"load_ns", arm.load_ns},
+                    {"prefill_ns", arm.prefill_ns},
+                    {"decode_ns", arm.decode_ns},
+                    {"recompute_ns", arm.recompute_ns}};
+  return out;
+}
+
 }  // namespace
 
 Json RunJson(const RunReport& report) {
@@ -128,6 +144,12 @@ Json RunJson(const RunReport& report) {
   if (!report.not_saved_reason.empty()) SetNull(out, "saved", report.not_saved_reason);
   if (report.bytes || report.control) out["verdict"] = VerdictsJson(report);
   if (report.drift || !report.drift_skipped.empty()) out["drift"] = DriftOrWhyNot(report);
+  if (report.drift) {
+    out["drift_arms"] = Json::array();
+    for (const KernelsDrift& arm : report.drift_arms) {
+      out["drift_arms"].push_back(KernelsDriftJson(arm));
+    }
+  }
   out["timings"] = {{"load_ns", report.load_ns},
                     {"prefill_ns", report.prefill_ns},
                     {"decode_ns", report.decode_ns},

@@ -68,7 +68,8 @@ struct RunReport {
   std::optional<LogitsVerdict> logits;
   std::optional<TokensVerdict> tokens;
   std::optional<DriftReport> drift;
-  std::string drift_skipped;  // why there is none
+  std::string drift_skipped;             // why there is none
+  std::vector<KernelsDrift> drift_arms;  // the other sets of kernels that there are
 
   uint64_t load_ns = 0;
   uint64_t prefill_ns = 0;

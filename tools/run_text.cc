@@ -258,37 +258,69 @@ void WriteVerdict(Page& page, const RunReport& report) {
   WriteFindings(page, report);
 }
 
+bool Identical(const DriftReport& drift) {
+  const DriftPart total = drift.kv.total();
+  return total.identical == total.elements;
+}
+
+// "the same 11 tokens are picked", or how many aren't.
+std::string PicksText(const DriftReport& drift) {
+  if (!drift.flips.empty()) {
+    return fmt::format("{} of {} picks would be another token", drift.flips.size(),
+                       drift.positions);
+  }
+  std::string text =
+      fmt::format("the same {} picked", Count(drift.positions, "token is", "tokens are"));
+  if (drift.positions_left_out > 0) {
+    text += fmt::format("; {} could not be compared, their logits weren't kept",
+                        drift.positions_left_out);
+  }
+  return text;
+}
+
+// Two lines for a set of kernels, and its flips.
+void WriteDriftOf(Page& page, const DriftReport& drift, DType dtype) {
+  const DriftPart total = drift.kv.total();
+  std::string text = fmt::format("{} % of {} elements identical", IdenticalPercent(total),
+                                 Thousands(total.elements));
+  std::string more = PicksText(drift);
+  if (!Identical(drift)) {
+    text += fmt::format("; largest difference {:.3g}", total.max_abs);
+    more = fmt::format("(largest |K| {:.3g}), from layer {} and position {} on; {}",
+                       drift.kv.k_abs_max, *drift.kv.first_layer, *drift.kv.first_position, more);
+  } else if (drift.kernels == "native") {
+    more = "the same bits: each row is summed in one order; " + more;
+  }
+  page.Line("", "{:<9} {}", drift.kernels, text);
+  page.Line("", "          {}", more);
+  for (size_t i = 0; i < std::min(drift.flips.size(), kShownFlips); ++i) {
+    page.Line("", "          {}", FlipText(drift, i, dtype));
+  }
+}
+
 void WriteDrift(Page& page, const RunReport& report) {
   page.Blank();
   if (!report.drift) {
     page.Line("DRIFT", "not measured: {}", report.drift_skipped);
     return;
   }
-  const DriftReport& drift = *report.drift;
-  const DriftPart total = drift.kv.total();
+  const DType dtype = report.model.geometry.dtype;
   page.Line("DRIFT",
             "no part of the verdict: what a cache that is computed again, in one call and");
-  page.Line("", "without the snapshot, differs by from the cached one. It is rounding: sums are");
-  page.Line("", "taken in another order, so the last bits differ. It is not corruption.");
-  page.Line("", "KV        {:.2f} % of {} elements identical; largest difference {:.3g}",
-            total.identical_pct(), Thousands(total.elements), total.max_abs);
-  page.Line("", "          (largest |K| {:.3g}){}", drift.kv.k_abs_max,
-            drift.kv.first_layer
-                ? fmt::format("; first layer that differs: {}", *drift.kv.first_layer)
-                : "");
-  if (drift.flips.empty()) {
-    page.Line("", "tokens    the recomputed cache picks the same {} tokens{}", drift.positions,
-              drift.positions_left_out == 0
-                  ? ""
-                  : fmt::format("; {} could not be compared, their logits weren't kept",
-                                drift.positions_left_out));
-    return;
+  page.Line("", "without the snapshot, differs by from the cached one");
+  WriteDriftOf(page, *report.drift, dtype);
+  bool differs = !Identical(*report.drift);
+  for (const KernelsDrift& arm : report.drift_arms) {
+    if (!arm.drift) {
+      page.Line("", "{:<9} not measured: {}", arm.kernels, arm.reason);
+      continue;
+    }
+    WriteDriftOf(page, *arm.drift, dtype);
+    differs = differs || !Identical(*arm.drift);
   }
-  page.Line("", "tokens    {} of {} picks would be another token", drift.flips.size(),
-            drift.positions);
-  for (size_t i = 0; i < std::min(drift.flips.size(), kShownFlips); ++i) {
-    page.Line("", "          {}", FlipText(drift, i, report.model.geometry.dtype));
-  }
+  if (!differs) return;
+  page.Line("", "What differs is rounding: sums are taken in another order, so the last bits");
+  page.Line("", "differ. It is not corruption.");
 }
 
 void WriteTimings(Page& page, const RunReport& report) {

@@ -20,6 +20,7 @@ SequenceIdentity NewIdentity(const LoadedModel& model) {
 EngineOptions EngineOptionsOf(const ModelOptions& options) {
   return {.dtype = options.dtype,
           .kernels = options.kernels,
+          .isa = options.isa,
           .threads = options.threads,
           .prefill_chunk = options.prefill_chunk};
 }

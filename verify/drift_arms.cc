@@ -21,26 +21,29 @@ std::string_view DriftFactorName(DriftFactor factor) {
     case DriftFactor::kContext: return "ctx_tokens";
     case DriftFactor::kPrefillChunk: return "prefill_chunk";
     case DriftFactor::kThreads: return "threads";
+    case DriftFactor::kKernels: return "kernels";
   }
   return "?";
 }
 
-std::optional<uint64_t> DriftArm::value() const {
+std::optional<DriftValue> DriftArm::value() const {
   switch (factor) {
     case DriftFactor::kBase: return std::nullopt;
     case DriftFactor::kContext: return settings.ctx_tokens;
-    case DriftFactor::kPrefillChunk: return settings.prefill_chunk;
-    case DriftFactor::kThreads: return settings.threads;
+    case DriftFactor::kPrefillChunk: return uint64_t{settings.prefill_chunk};
+    case DriftFactor::kThreads: return uint64_t{settings.threads};
+    case DriftFactor::kKernels: return settings.kernels;
   }
   return std::nullopt;
 }
 
 std::vector<DriftArm> PlanDriftArms(const DriftLists& lists) {
-  KVBED_CHECK(!lists.ctx_tokens.empty() && !lists.prefill_chunks.empty() && !lists.threads.empty());
+  KVBED_CHECK(!lists.ctx_tokens.empty() && !lists.prefill_chunks.empty());
+  KVBED_CHECK(!lists.threads.empty() && !lists.kernels.empty());
   std::vector<uint64_t> contexts = lists.ctx_tokens;
   std::sort(contexts.begin(), contexts.end());
   const DriftSettings base = {contexts.back(), lists.prefill_chunks.front(), lists.threads.front(),
-                              lists.kernels};
+                              lists.kernels.front()};
   std::vector<DriftArm> arms = {{DriftFactor::kBase, base}};
   const auto add = [&](DriftFactor factor, const auto& change) {
     DriftArm arm = {factor, base};
@@ -58,6 +61,9 @@ std::vector<DriftArm> PlanDriftArms(const DriftLists& lists) {
   }
   for (uint32_t threads : lists.threads) {
     add(DriftFactor::kThreads, [&](DriftSettings& arm) { arm.threads = threads; });
+  }
+  for (const std::string& kernels : lists.kernels) {
+    add(DriftFactor::kKernels, [&](DriftSettings& arm) { arm.kernels = kernels; });
   }
   return arms;
 }

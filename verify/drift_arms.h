@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "verify/drift.h"
@@ -22,17 +23,20 @@ struct DriftSettings {
   bool operator==(const DriftSettings&) const = default;
 };
 
-// What an arm changes of the base. A second set of kernels is a factor like the others.
-enum class DriftFactor : uint8_t { kBase, kContext, kPrefillChunk, kThreads };
+// What an arm changes of the base.
+enum class DriftFactor : uint8_t { kBase, kContext, kPrefillChunk, kThreads, kKernels };
 
-// "base", "ctx_tokens", "prefill_chunk", "threads"
+// "base", "ctx_tokens", "prefill_chunk", "threads", "kernels"
 std::string_view DriftFactorName(DriftFactor factor);
+
+// A count, or the name of a set of kernels.
+using DriftValue = std::variant<uint64_t, std::string>;
 
 struct DriftArm {
   DriftFactor factor = DriftFactor::kBase;
   DriftSettings settings;
 
-  std::optional<uint64_t> value() const;  // of the factor; nullopt for the base
+  std::optional<DriftValue> value() const;  // of the factor; nullopt for the base
   bool operator==(const DriftArm&) const = default;
 };
 
@@ -41,12 +45,12 @@ struct DriftLists {
   std::vector<uint64_t> ctx_tokens;
   std::vector<uint32_t> prefill_chunks;
   std::vector<uint32_t> threads;
-  std::string kernels;
+  std::vector<std::string> kernels;
 };
 
-// The base first: the longest context, the first chunk, the first thread count. Then the other
-// contexts, ascending; the other chunks and thread counts in their order. A value that stands twice
-// is one arm.
+// The base first: the longest context, the first chunk, thread count and set of kernels. Then the
+// other contexts, ascending; the other chunks, thread counts and sets of kernels in their order. A
+// value that stands twice is one arm.
 std::vector<DriftArm> PlanDriftArms(const DriftLists& lists);
 
 // What was found at one context.

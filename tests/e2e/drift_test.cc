@@ -1,5 +1,6 @@
 // `kvbed drift` as a user runs it, on small models: what the arms are and say, that the figures are
-// those of `kvbed run`, the limit, and what is refused before weights are read.
+// those of `kvbed run`, the limit, and what is refused before weights are read. The native kernels
+// have no drift; what rounding looks like is tested where torch is there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ Json Drift(std::vector<std::string> more, int exit_code = kExitOk) {
 
 TEST(Drift, HasAnArmForEachFactorsOtherValues) {
   const Json json = Drift({"-c", "24,40,32", "-n", "5", "--prefill-chunk", "512,1,16", "--threads",
-                           "1,2", "--block-tokens", "5"});
+                           "1,2", "--block-tokens", "5", "--kernels", "native"});
   EXPECT_EQ(json["schema"], "kvbed-drift/1");
   EXPECT_EQ(json["status"], "ok");
   EXPECT_TRUE(HasNames(json, {"kvbed_version", "argv", "seed", "started_at", "env", "model",
@@ -68,13 +69,73 @@ TEST(Drift, HasAnArmForEachFactorsOtherValues) {
   }
 }
 
+TEST(Drift, OfTheNativeKernelsIsNoneWhateverTheChunksAndThreads) {
+  for (const char* dtype : {"bf16", "fp32"}) {
+    const Json json =
+        Drift({"-c", "33,64", "-n", "6", "--dtype", dtype, "--threads", "1,2", "--prefill-chunk",
+               "512,1,7", "--kernels", "native", "--fail-above", "0"});
+    EXPECT_EQ(json["status"], "ok");
+    EXPECT_EQ(json["arms"].size(), 5u);
+    for (const Json& arm : json["arms"]) {
+      EXPECT_EQ(arm["kernels"], "native");
+      EXPECT_EQ(arm["identical"], arm["elements"]) << arm["factor"] << arm["value"];
+      EXPECT_EQ(arm["tokens_match"], true);
+      if (!arm["against_base"].is_null()) {
+        EXPECT_EQ(arm["against_base"]["identical"], arm["elements"]);
+      }
+    }
+  }
+  const CommandRun text = RunKvbed(Arguments({"-c", "20", "-n", "3", "--kernels", "native"}));
+  EXPECT_NE(text.out.find("The two are the same bits."), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.find("What differs is rounding"), std::string::npos) << text.out;
+}
+
+#ifdef KVBED_HAS_TORCH
+
+TEST(Drift, ShowsBothSetsOfKernelsUnlessAskedForOneOrForALimit) {
+  const Json both = Drift({"-c", "40", "-n", "9"});
+  ASSERT_EQ(both["arms"].size(), 2u);
+  EXPECT_EQ(both["base"]["kernels"], "native");
+  EXPECT_EQ(both["arms"][0]["identical"], both["arms"][0]["elements"]);
+  const Json& torch = both["arms"][1];
+  EXPECT_EQ(torch["factor"], "kernels");
+  EXPECT_EQ(torch["value"], "torch");
+  EXPECT_EQ(torch["numeric_environment"]["kernel_set"], "torch");
+  EXPECT_LT(torch["identical"], torch["elements"]) << "what an ordinary engine rounds";
+  EXPECT_EQ(torch["decoded_ids"], both["arms"][0]["decoded_ids"]) << "the same tokens";
+  EXPECT_LT(torch["against_base"]["identical"], torch["elements"]);
+
+  const Json turned = Drift({"-c", "40", "-n", "9", "--kernels", "torch,native"});
+  ASSERT_EQ(turned["arms"].size(), 2u);
+  EXPECT_EQ(turned["arms"][0]["kernels"], "torch");
+  EXPECT_EQ(turned["arms"][1]["value"], "native");
+  EXPECT_EQ(turned["arms"][1]["identical"], turned["arms"][1]["elements"]);
+
+  EXPECT_EQ(Drift({"-c", "40", "-n", "9", "--kernels", "torch"})["arms"].size(), 1u);
+  EXPECT_EQ(Drift({"-c", "40", "-n", "9", "--fail-above", "0"})["arms"].size(), 1u)
+      << "a limit is for what was asked for";
+  Drift({"-c", "40", "-n", "9", "--fail-above", "0", "--kernels", "native,torch"},
+        kExitFailedCheck);
+}
+
+TEST(Drift, AnInstructionSetIsOfTheNativeArms) {
+  const Json json = Drift({"-c", "20", "-n", "3", "--isa", "portable"});
+  EXPECT_EQ(json["arms"][0]["numeric_environment"]["isa"], "portable");
+  ASSERT_EQ(json["arms"].size(), 2u);
+  const CommandRun alone = RunKvbed(Arguments({"--isa", "portable", "--kernels", "torch"}));
+  EXPECT_EQ(alone.exit_code, kExitUsage);
+  EXPECT_NE(alone.err.find("--isa portable is of the native kernels"), std::string::npos)
+      << alone.err;
+}
+
 // A prefill in one call is computed as the recompute is: nothing may differ. A second chunk of one
 // row is not: a product of one row sums in another order.
 TEST(Drift, OfAPrefillAloneIsNoneInOneCallAndBeginsWithTheSecondChunk) {
   const auto with_chunk = [](const char* chunk) {
     return std::vector<std::string>{
         "-c",        "48,64,65", "-n",           "1", "--dtype",         "fp32",
-        "--threads", "1",        "--fail-above", "0", "--prefill-chunk", chunk};
+        "--threads", "1",        "--fail-above", "0", "--prefill-chunk", chunk,
+        "--kernels", "torch"};
   };
   const Json whole = Drift(with_chunk("65"));
   for (const Json& arm : whole["arms"]) {
@@ -103,15 +164,24 @@ TEST(Drift, OfAPrefillAloneIsNoneInOneCallAndBeginsWithTheSecondChunk) {
   }
 }
 
+#endif  // KVBED_HAS_TORCH
+
 TEST(Drift, GivesTheSameFiguresAsTheMainJob) {
   const std::vector<std::string> same = {
       "-m", kGolden, "--prompt-ids", "5,70,31,300,12", "-n", "9", "--threads", "1", "-o", "json"};
   std::vector<std::string> drift = {"drift"}, run = {"run"};
   drift.insert(drift.end(), same.begin(), same.end());
   run.insert(run.end(), same.begin(), same.end());
-  const Json base = RunKvbed(drift).Json()["arms"][0];
+  const Json arms = RunKvbed(drift).Json()["arms"];
+  const Json& base = arms[0];
   const Json report = RunKvbed(run).Json();
   for (const auto& [name, value] : report["drift"].items()) EXPECT_EQ(base[name], value) << name;
+  ASSERT_EQ(report["drift_arms"].size(), arms.size() - 1);
+  for (size_t i = 1; i < arms.size(); ++i) {
+    for (const auto& [name, value] : report["drift_arms"][i - 1].items()) {
+      if (name != "timings") EXPECT_EQ(arms[i][name], value) << name;
+    }
+  }
   Json ids = report["generated"]["ids"];
   ids.erase(ids.size() - 1);  // picked, not run
   EXPECT_EQ(base["decoded_ids"], ids);
@@ -135,8 +205,8 @@ TEST(Drift, PrintsTheTableAsMarkdownAndCsv) {
   const CommandRun markdown =
       RunKvbed(Arguments({"-c", "20", "-n", "3", "--prefill-chunk", "8,512", "-o", "md"}));
   EXPECT_NE(markdown.out.find("| prefill chunk 512 |"), std::string::npos) << markdown.out;
-  const CommandRun csv =
-      RunKvbed(Arguments({"-c", "20", "-n", "3", "--prefill-chunk", "8,512", "-o", "csv"}));
+  const CommandRun csv = RunKvbed(Arguments(
+      {"-c", "20", "-n", "3", "--prefill-chunk", "8,512", "-o", "csv", "--kernels", "native"}));
   EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 1 + 2 * (1 + 4)) << csv.out;
   const CommandRun lines = RunKvbed(Arguments({"-c", "20", "-n", "3", "-o", "jsonl"}));
   EXPECT_EQ(std::count(lines.out.begin(), lines.out.end(), '\n'), 1);
@@ -169,7 +239,9 @@ TEST(Drift, RefusesWithOneLine) {
       {{"--threads", "1,1025"}, kExitUsage, "--threads takes numbers from 1 to 1024"},
       {{"--threads", "two"}, kExitUsage, "--threads takes numbers from 1 to 1024"},
       {{"-n", "0"}, kExitUsage, "token count"},
-      {{"--kernels", "cuda"}, kExitUsage, "torch"},
+      {{"--kernels", "cuda"}, kExitUsage, "--kernels takes native, torch, or both"},
+      {{"--kernels", "native,"}, kExitUsage, "--kernels takes native, torch, or both"},
+      {{"--isa", "mmx"}, kExitUsage, "--isa mmx: native kernels of this dtype run here on"},
       {{"--prompt", "text"}, kExitUsage, "--prompt-ids"},
       {{"--prompt-ids", "5,1000"}, kExitUsage, "outside the vocabulary"},
       {{"-c", "1024m"}, kExitUnusable, "GiB of memory"},

@@ -145,6 +145,54 @@ TEST(MainJobReport, DriftIsGivenApartForKAndVPromptAndDecode) {
   EXPECT_TRUE(drift.at("tokens_match").is_boolean());
 }
 
+TEST(MainJobReport, NativeKernelsHaveNoDriftAndTorchsIsBesideIt) {
+  const auto json = RunKvbed(Toy({"-c", "60", "-n", "9"})).Json();
+  EXPECT_EQ(json.at("drift").at("kernels"), "native");
+  EXPECT_EQ(json.at("drift").at("identical"), json.at("drift").at("elements"));
+  EXPECT_EQ(json.at("drift").at("tokens_match"), true);
+  const CommandRun text = RunKvbed({"run", "-m", "toy:8m?kv_heads=2", "-c", "60", "-n", "9"});
+  EXPECT_NE(text.out.find("native    100 % of 69,632 elements identical\n"), std::string::npos)
+      << text.out;
+  EXPECT_NE(text.out.find("the same bits: each row is summed in one order; the same 9 tokens"),
+            std::string::npos)
+      << text.out;
+#ifdef KVBED_HAS_TORCH
+  ASSERT_EQ(json.at("drift_arms").size(), 1);
+  const auto& torch = json.at("drift_arms").at(0);
+  EXPECT_EQ(torch.at("factor"), "kernels");
+  EXPECT_EQ(torch.at("value"), "torch");
+  EXPECT_EQ(torch.at("status"), "measured");
+  EXPECT_EQ(torch.at("numeric_environment").at("kernel_set"), "torch");
+  EXPECT_EQ(torch.at("elements"), json.at("drift").at("elements"));
+  EXPECT_LT(torch.at("identical"), torch.at("elements"));
+  EXPECT_NE(text.out.find("torch     "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("What differs is rounding"), std::string::npos) << text.out;
+#else
+  EXPECT_EQ(json.at("drift_arms").size(), 0);
+  EXPECT_EQ(text.out.find("What differs is rounding"), std::string::npos) << text.out;
+#endif
+}
+
+TEST(MainJobReport, WithoutDriftThereIsNoneOfAnyKernels) {
+  const auto json = RunKvbed(Toy({"-c", "20", "-n", "6", "--no-drift"})).Json();
+  EXPECT_EQ(json.at("drift").at("status"), "skipped");
+  EXPECT_FALSE(json.contains("drift_arms"));
+}
+
+#ifdef KVBED_HAS_TORCH
+TEST(MainJobReport, ARunOnTorchHasTheNativeKernelsBesideIt) {
+  const CommandRun run = RunKvbed(Toy({"-c", "60", "-n", "9", "--kernels", "torch"}));
+  ExpectEqual(run);
+  const auto json = run.Json();
+  EXPECT_EQ(json.at("model").at("kernels"), "torch");
+  EXPECT_EQ(json.at("drift").at("kernels"), "torch");
+  EXPECT_LT(json.at("drift").at("identical"), json.at("drift").at("elements"));
+  ASSERT_EQ(json.at("drift_arms").size(), 1);
+  EXPECT_EQ(json.at("drift_arms").at(0).at("kernels"), "native");
+  EXPECT_EQ(json.at("drift_arms").at(0).at("identical"), json.at("drift").at("elements"));
+}
+#endif
+
 TEST(MainJob, ASnapshotAtTheEndLeavesNothingToResume) {
   for (const char* where : {"", "--fresh-process"}) {
     std::vector<std::string> arguments = Toy({"-c", "20", "-n", "1"});

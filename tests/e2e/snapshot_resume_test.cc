@@ -126,9 +126,10 @@ TEST_F(SnapshotResume, AnotherPrefillChunkMakesLogitsNotAssessable) {
   EXPECT_NE(verdict.at("logits").at("reason").get<std::string>().find("chunk"), std::string::npos);
 }
 
+#ifdef KVBED_HAS_TORCH
 // libtorch's kernels for another CPU: the bytes are judged all the same.
 TEST_F(SnapshotResume, OtherInstructionsMakeLogitsNotAssessable) {
-  ASSERT_EQ(Snapshot("s1").exit_code, 0);
+  ASSERT_EQ(Snapshot("s1", kToy, {"--kernels", "torch"}).exit_code, 0);
   const CommandRun run =
       RunShell("ATEN_CPU_CAPABILITY=default KVBED resume -m '" + std::string(kToy) + "' --store '" +
                Store("s1") + "' -n 12 -o json --ledger '" + Ledger("s1") + "'");
@@ -136,6 +137,40 @@ TEST_F(SnapshotResume, OtherInstructionsMakeLogitsNotAssessable) {
   const auto verdict = run.Json().at("verdict");
   EXPECT_EQ(verdict.at("bytes").at("status"), "equal");
   EXPECT_EQ(verdict.at("logits").at("status"), "not_assessable");
+}
+
+TEST_F(SnapshotResume, OtherKernelsJudgeTheBytesAndSayWhyNotTheLogits) {
+  for (const auto& [made, resumed] :
+       {std::pair<std::string, std::string>{"native", "torch"}, {"torch", "native"}}) {
+    ASSERT_EQ(Snapshot(made, kToy, {"--kernels", made}).exit_code, 0);
+    const CommandRun run = Resume(made, {"--ledger", Ledger(made), "--kernels", resumed});
+    EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+    const auto json = run.Json();
+    EXPECT_EQ(json.at("numeric_environment").at("kernel_set"), resumed);
+    const auto& verdict = json.at("verdict");
+    EXPECT_EQ(verdict.at("bytes").at("status"), "equal");
+    EXPECT_EQ(verdict.at("bytes").at("differing_bits"), 0);
+    EXPECT_EQ(verdict.at("logits").at("status"), "not_assessable");
+    const auto reason = verdict.at("logits").at("reason").get<std::string>();
+    EXPECT_NE(reason.find("kernel set was " + made + ", here " + resumed), std::string::npos)
+        << reason;
+    EXPECT_NE(verdict.at("tokens").at("status"), "differs");
+    // Without the option the snapshot's own are taken.
+    ExpectEqualToLedger(made, made);
+  }
+}
+#endif
+
+TEST_F(SnapshotResume, TakesTheSnapshotsArithmeticWhateverIsFastestHere) {
+  // All instruction sets but those with bf16 products of their own compute the same bits.
+  const CommandRun snapshot = Snapshot("s1", kToy, {"--isa", "avx2"});
+  if (snapshot.exit_code == 2) GTEST_SKIP() << snapshot.err;  // not x86
+  ASSERT_EQ(snapshot.exit_code, 0) << snapshot.err;
+  EXPECT_EQ(snapshot.Json().at("numeric_environment").at("isa"), "portable");
+  const CommandRun run = Resume("s1", {"--ledger", Ledger("s1")});
+  ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_EQ(run.Json().at("numeric_environment").at("isa"), "portable");
+  ExpectEqualToLedger("s1", "s1");
 }
 
 TEST_F(SnapshotResume, SavesWhatChangedAndEachSnapshotOutlivesTheOther) {

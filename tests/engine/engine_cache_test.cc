@@ -40,17 +40,21 @@ void CopyRecords(Sequence& from, Sequence& to) {
   }
 }
 
+class Cache : public OnEachKernelSet {};
+INSTANTIATE_TEST_SUITE_P(Kernels, Cache, ::testing::ValuesIn(KernelSets()),
+                         [](const auto& set) { return set.param; });
+
 // ---- Chunks and blocks --------------------------------------------------------------------------
 
-TEST(Cache, AgreesWithOnePassWhateverTheChunk) {
+TEST_P(Cache, AgreesWithOnePassWhateverTheChunk) {
   const std::vector<TokenId> ids = Ids(150);
-  Engine reference = OpenEngine(SmallToy(), {.dtype = DType::kFp32});
+  Engine reference = Open(SmallToy(), {.dtype = DType::kFp32});
   Session one_pass(reference, 16, ids.size());
   const std::vector<float> logits = one_pass.Recompute(ids, ids.size() - 1);
   const std::vector<float> kv = AllKv(one_pass.sequence());
   for (uint32_t chunk : {1u, 7u, 64u, 150u}) {
     SCOPED_TRACE(chunk);
-    Engine engine = OpenEngine(SmallToy(), {.dtype = DType::kFp32, .prefill_chunk = chunk});
+    Engine engine = Open(SmallToy(), {.dtype = DType::kFp32, .prefill_chunk = chunk});
     Session session(engine, 16, ids.size());
     session.Prefill(ids);
     EXPECT_LE(MaxDifference(AllKv(session.sequence()), kv), kKvTolerance);
@@ -63,10 +67,10 @@ TEST(Cache, AgreesWithOnePassWhateverTheChunk) {
   EXPECT_GT(MaxDifference(changed.Prefill(other).logits(), logits), 10 * kLogitsTolerance);
 }
 
-TEST(Cache, HasTheSameBitsInBlocksOfAnySize) {
+TEST_P(Cache, HasTheSameBitsInBlocksOfAnySize) {
   const std::vector<TokenId> ids = Ids(70);
   for (DType dtype : {DType::kBf16, DType::kFp32}) {
-    Engine engine = OpenEngine(SmallToy(), {.dtype = dtype, .prefill_chunk = 32});
+    Engine engine = Open(SmallToy(), {.dtype = dtype, .prefill_chunk = 32});
     std::vector<float> first_kv, first_logits;
     std::vector<TokenId> first_tokens;
     for (uint32_t block_tokens : {16u, 1u, 4u, 5u, 7u, 32u, 64u, 256u}) {
@@ -86,12 +90,12 @@ TEST(Cache, HasTheSameBitsInBlocksOfAnySize) {
   }
 }
 
-TEST(Cache, HasTheSameBitsInTwoEqualRuns) {
+TEST_P(Cache, HasTheSameBitsInTwoEqualRuns) {
   const std::vector<TokenId> ids = Ids(70);
   for (DType dtype : {DType::kBf16, DType::kFp32}) {
     std::vector<std::vector<float>> kv, logits;
     for (int run = 0; run < 2; ++run) {
-      Engine engine = OpenEngine(SmallToy(), {.dtype = dtype, .threads = 2});
+      Engine engine = Open(SmallToy(), {.dtype = dtype, .threads = 2});
       Session session(engine, 16, 90);
       session.Prefill(ids).Generate(20);
       kv.push_back(AllKv(session.sequence()));
@@ -102,8 +106,8 @@ TEST(Cache, HasTheSameBitsInTwoEqualRuns) {
   }
 }
 
-TEST(Cache, UnusedRowsOfABlockStayZero) {
-  Engine engine = OpenEngine(SmallToy(), {.dtype = DType::kBf16});
+TEST_P(Cache, UnusedRowsOfABlockStayZero) {
+  Engine engine = Open(SmallToy(), {.dtype = DType::kBf16});
   Session session(engine, 16, 21);
   session.Prefill(Ids(20)).Decode(1);
   const KvGeometry& geometry = session.pool().geometry();
@@ -123,11 +127,11 @@ TEST(Cache, UnusedRowsOfABlockStayZero) {
 
 // ---- Restoring ----------------------------------------------------------------------------------
 
-TEST(Cache, RestoredByCopyDecodesOnBitForBit) {
+TEST_P(Cache, RestoredByCopyDecodesOnBitForBit) {
   for (DType dtype : {DType::kBf16, DType::kFp32}) {
     for (uint32_t block_tokens : {1u, 7u, 16u, 256u}) {
       SCOPED_TRACE(std::string(DTypeName(dtype)) + " " + std::to_string(block_tokens));
-      Engine engine = OpenEngine(SmallToy(), {.dtype = dtype});
+      Engine engine = Open(SmallToy(), {.dtype = dtype});
       Session cached(engine, block_tokens, 64);
       cached.Prefill(Ids(30)).Decode(5);
       Session restored(engine, block_tokens, 64);
@@ -142,9 +146,9 @@ TEST(Cache, RestoredByCopyDecodesOnBitForBit) {
   }
 }
 
-TEST(Cache, LivesInThePoolAFlippedBitChangesTheNextLogits) {
+TEST_P(Cache, LivesInThePoolAFlippedBitChangesTheNextLogits) {
   for (DType dtype : {DType::kBf16, DType::kFp32}) {
-    Engine engine = OpenEngine(SmallToy(), {.dtype = dtype});
+    Engine engine = Open(SmallToy(), {.dtype = dtype});
     for (KvPart part : {KvPart::kK, KvPart::kV}) {
       Session session(engine, 16, 40);
       session.Prefill(Ids(20));
@@ -175,8 +179,8 @@ TEST(Cache, LivesInThePoolAFlippedBitChangesTheNextLogits) {
   }
 }
 
-TEST(Cache, RestoringOneSequenceLeavesAnotherUntouched) {
-  Engine engine = OpenEngine(SmallToy(), {.dtype = DType::kBf16});
+TEST_P(Cache, RestoringOneSequenceLeavesAnotherUntouched) {
+  Engine engine = Open(SmallToy(), {.dtype = DType::kBf16});
   Session undisturbed(engine, 4, 40);
   undisturbed.Prefill(Ids(18)).Generate(8);
 
@@ -203,9 +207,9 @@ TEST(Cache, RestoringOneSequenceLeavesAnotherUntouched) {
   EXPECT_TRUE(SameBits(AllKv(b), AllKv(undisturbed.sequence())));
 }
 
-TEST(Cache, IsAttendedToWithABottomRightMask) {
+TEST_P(Cache, IsAttendedToWithABottomRightMask) {
   const std::vector<TokenId> ids = Ids(24);
-  Engine engine = OpenEngine(SmallToy(), {.dtype = DType::kFp32});
+  Engine engine = Open(SmallToy(), {.dtype = DType::kFp32});
   Session whole(engine, 16, 24);
   const std::vector<float> expected = whole.Recompute(ids, 23);
   const std::vector<float> kv = AllKv(whole.sequence());
@@ -229,12 +233,16 @@ TEST(Cache, IsAttendedToWithABottomRightMask) {
 
 // In the first layer K depends on the token alone until it is rotated, and position 0 doesn't
 // rotate. So what a position does to K can be computed here, in double.
-TEST(Rope, RotatesByTheExactAngleAtLargePositionsInBf16Too) {
+class Rope : public OnEachKernelSet {};
+INSTANTIATE_TEST_SUITE_P(Kernels, Rope, ::testing::ValuesIn(KernelSets()),
+                         [](const auto& set) { return set.param; });
+
+TEST_P(Rope, RotatesByTheExactAngleAtLargePositionsInBf16Too) {
   const TokenId token = 123;
   const std::vector<float> frequencies = RopeInverseFrequencies(SmallToy().config);
   const uint32_t half = SmallToy().config.head_dim / 2;
   for (DType dtype : {DType::kBf16, DType::kFp32}) {
-    Engine engine = OpenEngine(SmallToy(), {.dtype = dtype});
+    Engine engine = Open(SmallToy(), {.dtype = dtype});
     Session session(engine, 16, 4100);
     session.Prefill(std::vector<TokenId>(4095, token)).Decode(token);  // position 4095 is decoded
     const std::vector<float> k = KvOf(session.sequence(), 0).k;        // head 0: [token][head_dim]
@@ -256,12 +264,12 @@ TEST(Rope, RotatesByTheExactAngleAtLargePositionsInBf16Too) {
   }
 }
 
-TEST(Rope, IdentityFollowsWhatRotatesK) {
+TEST_P(Rope, IdentityFollowsWhatRotatesK) {
   ModelFiles model = OpenTestModel(kSmallToy);
-  const uint64_t identity = OpenEngine(model, {}).rope_identity();
-  EXPECT_EQ(OpenEngine(model, {.dtype = DType::kFp32}).rope_identity(), identity);
+  const uint64_t identity = Open(model, {}).rope_identity();
+  EXPECT_EQ(Open(model, {.dtype = DType::kFp32}).rope_identity(), identity);
   model.config.rope_theta *= 2;
-  EXPECT_NE(OpenEngine(model, {}).rope_identity(), identity);
+  EXPECT_NE(Open(model, {}).rope_identity(), identity);
 }
 
 // ---- KV heads -----------------------------------------------------------------------------------
@@ -310,7 +318,11 @@ class WrittenOutModel {
   ModelFiles files_;
 };
 
-TEST(KvHeads, AreSharedByNeighbouringQueryHeads) {
+class KvHeads : public OnEachKernelSet {};
+INSTANTIATE_TEST_SUITE_P(Kernels, KvHeads, ::testing::ValuesIn(KernelSets()),
+                         [](const auto& set) { return set.param; });
+
+TEST_P(KvHeads, AreSharedByNeighbouringQueryHeads) {
   const auto neighbours = [](uint32_t h, uint32_t group, uint32_t) { return h / group; };
   const auto modulo = [](uint32_t h, uint32_t, uint32_t kv_heads) { return h % kv_heads; };
   const std::vector<TokenId> ids = Ids(20);
@@ -320,7 +332,7 @@ TEST(KvHeads, AreSharedByNeighbouringQueryHeads) {
         "toy:8m?vocab=300&layers=2&mlp=64&head_dim=16&hidden=96&heads=" + std::to_string(heads) +
         "&kv_heads=" + std::to_string(kv_heads));
     const auto logits_of = [&](const ModelFiles& model) {
-      Engine engine = OpenEngine(model, {.dtype = DType::kFp32, .prefill_chunk = 8});
+      Engine engine = Open(model, {.dtype = DType::kFp32, .prefill_chunk = 8});
       Session session(engine, 16, 24);
       std::vector<float> logits = session.Prefill(ids).logits();
       const std::vector<float>& decoded = session.Decode(7).logits();
@@ -339,13 +351,17 @@ TEST(KvHeads, AreSharedByNeighbouringQueryHeads) {
 
 // ---- Toys ---------------------------------------------------------------------------------------
 
-TEST(Toys, GenerateTheSameVariedTokensEachTime) {
+class Toys : public OnEachKernelSet {};
+INSTANTIATE_TEST_SUITE_P(Kernels, Toys, ::testing::ValuesIn(KernelSets()),
+                         [](const auto& set) { return set.param; });
+
+TEST_P(Toys, GenerateTheSameVariedTokensEachTime) {
   for (const char* spec : {"toy:8m", "toy:8m?kv_heads=1"}) {
     SCOPED_TRACE(spec);
     const ModelFiles model = OpenTestModel(spec);
     const std::vector<TokenId> prompt = SeededIds(3, 40, model.config.vocab);
     for (DType dtype : {DType::kBf16, DType::kFp32}) {
-      Engine engine = OpenEngine(model, {.dtype = dtype});
+      Engine engine = Open(model, {.dtype = dtype});
       EXPECT_EQ(engine.Geometry(16).kv_heads, model.config.kv_heads);
       Session first(engine, 16, 64), second(engine, 16, 64);
       const std::vector<TokenId> tokens = first.Prefill(prompt).Generate(16);
@@ -358,8 +374,12 @@ TEST(Toys, GenerateTheSameVariedTokensEachTime) {
 
 // ---- Errors, counters, hooks --------------------------------------------------------------------
 
-TEST(Engine, SaysThatThePoolIsTooSmallBeforeAnythingRan) {
-  Engine engine = OpenEngine(SmallToy(), {.dtype = DType::kBf16, .prefill_chunk = 8});
+class EngineCalls : public OnEachKernelSet {};
+INSTANTIATE_TEST_SUITE_P(Kernels, EngineCalls, ::testing::ValuesIn(KernelSets()),
+                         [](const auto& set) { return set.param; });
+
+TEST_P(EngineCalls, SaysThatThePoolIsTooSmallBeforeAnythingRan) {
+  Engine engine = Open(SmallToy(), {.dtype = DType::kBf16, .prefill_chunk = 8});
   Session session(engine, 16, 32);
   std::vector<float> logits(engine.config().vocab);
   EXPECT_TRUE(FailsWith(engine.Prefill(session.sequence(), Ids(33), logits),
@@ -376,8 +396,8 @@ TEST(Engine, SaysThatThePoolIsTooSmallBeforeAnythingRan) {
   EXPECT_EQ(engine.counters().decode_calls, 0u);
 }
 
-TEST(Engine, RefusesIdsOutsideTheVocabularyAndNamesThem) {
-  Engine engine = OpenEngine(SmallToy(), {});
+TEST_P(EngineCalls, RefusesIdsOutsideTheVocabularyAndNamesThem) {
+  Engine engine = Open(SmallToy(), {});
   Session session(engine, 16, 32);
   std::vector<float> logits(engine.config().vocab);
   for (TokenId bad : {-1, 300}) {
@@ -396,9 +416,9 @@ TEST(Engine, RefusesIdsOutsideTheVocabularyAndNamesThem) {
   EXPECT_OK(engine.Prefill(session.sequence(), std::vector<TokenId>{0, 299}, logits));
 }
 
-TEST(Engine, RefusesAPoolOfAnotherGeometryAndAFullSequenceToRecomputeInto) {
-  Engine bf16 = OpenEngine(SmallToy(), {.dtype = DType::kBf16});
-  Engine fp32 = OpenEngine(SmallToy(), {.dtype = DType::kFp32});
+TEST_P(EngineCalls, RefusesAPoolOfAnotherGeometryAndAFullSequenceToRecomputeInto) {
+  Engine bf16 = Open(SmallToy(), {.dtype = DType::kBf16});
+  Engine fp32 = Open(SmallToy(), {.dtype = DType::kFp32});
   Session session(bf16, 16, 32);
   std::vector<float> logits(fp32.config().vocab);
   EXPECT_TRUE(FailsWith(fp32.Prefill(session.sequence(), Ids(3), logits),
@@ -408,18 +428,18 @@ TEST(Engine, RefusesAPoolOfAnotherGeometryAndAFullSequenceToRecomputeInto) {
                         StatusCode::kInvalidArgument, "empty"));
 }
 
-TEST(Engine, RefusesOptionsThatMakeNoSense) {
+TEST_P(EngineCalls, RefusesOptionsThatMakeNoSense) {
   const auto refusal = [](const EngineOptions& options) {
     return Engine::Open(SmallToy(), options).status();
   };
-  EXPECT_TRUE(
-      FailsWith(refusal({.kernels = "cuda"}), StatusCode::kInvalidArgument, "one of torch"));
+  EXPECT_TRUE(FailsWith(refusal({.kernels = "cuda"}), StatusCode::kInvalidArgument,
+                        "one of native and torch"));
   EXPECT_TRUE(FailsWith(refusal({.prefill_chunk = 0}), StatusCode::kInvalidArgument, "chunk"));
   EXPECT_TRUE(FailsWith(refusal({.threads = 5000}), StatusCode::kInvalidArgument, "threads"));
 }
 
-TEST(Engine, CountsWhatItRan) {
-  Engine engine = OpenEngine(SmallToy(), {.prefill_chunk = 8});
+TEST_P(EngineCalls, CountsWhatItRan) {
+  Engine engine = Open(SmallToy(), {.prefill_chunk = 8});
   Session session(engine, 16, 40);
   session.Prefill(Ids(20)).Decode(1).Decode(2);
   EXPECT_EQ(engine.counters().prefill_tokens, 20u);
@@ -432,8 +452,8 @@ TEST(Engine, CountsWhatItRan) {
   EXPECT_EQ(engine.counters().prefill_tokens, 20u);
 }
 
-TEST(Engine, ReportsProgressAndCanBeInterruptedBetweenChunks) {
-  Engine engine = OpenEngine(SmallToy(), {.dtype = DType::kFp32, .prefill_chunk = 8});
+TEST_P(EngineCalls, ReportsProgressAndCanBeInterruptedBetweenChunks) {
+  Engine engine = Open(SmallToy(), {.dtype = DType::kFp32, .prefill_chunk = 8});
   const std::vector<TokenId> ids = Ids(20);
   Session session(engine, 16, 20);
   std::vector<float> logits(engine.config().vocab);
@@ -453,10 +473,10 @@ TEST(Engine, ReportsProgressAndCanBeInterruptedBetweenChunks) {
   EXPECT_TRUE(SameBits(session.logits(), uninterrupted.logits()));
 }
 
-TEST(Engine, PerturbsOneLogitOfOneDecodeCallByOneStep) {
+TEST_P(EngineCalls, PerturbsOneLogitOfOneDecodeCallByOneStep) {
   for (DType dtype : {DType::kBf16, DType::kFp32}) {
-    Engine plain = OpenEngine(SmallToy(), {.dtype = dtype});
-    Engine perturbed = OpenEngine(SmallToy(), {.dtype = dtype, .perturb_decode_call = 2});
+    Engine plain = Open(SmallToy(), {.dtype = dtype});
+    Engine perturbed = Open(SmallToy(), {.dtype = dtype, .perturb_decode_call = 2});
     Session a(plain, 16, 40), b(perturbed, 16, 40);
     EXPECT_TRUE(SameBits(a.Prefill(Ids(9)).logits(), b.Prefill(Ids(9)).logits()));
     EXPECT_TRUE(SameBits(a.Decode(1).logits(), b.Decode(1).logits()));
@@ -475,24 +495,27 @@ TEST(Engine, PerturbsOneLogitOfOneDecodeCallByOneStep) {
   }
 }
 
-TEST(Engine, SaysWhatItComputesWith) {
-  Engine bf16 = OpenEngine(SmallToy(), {.threads = 2, .prefill_chunk = 64});
+TEST_P(EngineCalls, SaysWhatItComputesWith) {
+  Engine bf16 = Open(SmallToy(), {.threads = 2, .prefill_chunk = 64});
   const NumericEnvironment environment = bf16.environment();
-  EXPECT_EQ(environment.kernel_set, "torch");
-  EXPECT_TRUE(environment.library.starts_with("torch 2.")) << environment.library;
+  EXPECT_EQ(environment.kernel_set, GetParam());
+  EXPECT_TRUE(environment.library.starts_with(GetParam() == "torch" ? "torch 2." : "kvbed "))
+      << environment.library;
   EXPECT_FALSE(environment.isa.empty());
   const std::set<std::string> forms{"bf16", "bf16 as fp32", "bf16 as fp32, attention too"};
   EXPECT_TRUE(forms.contains(environment.linear)) << environment.linear;
   EXPECT_EQ(environment.threads, 2u);
   EXPECT_EQ(environment.prefill_chunk, 64u);
-  Engine fp32 = OpenEngine(SmallToy(), {.dtype = DType::kFp32});
+  Engine fp32 = Open(SmallToy(), {.dtype = DType::kFp32});
   EXPECT_EQ(fp32.environment().linear, "fp32");
   ASSERT_OK_AND_ASSIGN(const Engine unasked, Engine::Open(SmallToy(), {}));
   EXPECT_GE(unasked.environment().threads, 1u);
 
   uint64_t elements = 0;
   for (const auto& [name, tensor] : SmallToy().weights.tensors()) elements += tensor.elements();
-  EXPECT_EQ(fp32.weight_bytes(), elements * 4);
+  // Packed tiles and pages are filled up with zeroes.
+  EXPECT_GE(fp32.weight_bytes(), elements * 4);
+  if (GetParam() == "torch") EXPECT_EQ(fp32.weight_bytes(), elements * 4);
   EXPECT_GE(bf16.weight_bytes(), elements * 2);
 }
 

@@ -1,6 +1,8 @@
 // The forward pass against logits and tokens that transformers computed for tiny models.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/golden.h"
 
@@ -40,8 +42,9 @@ std::vector<TokenId> Prompt(const Tiny& tiny) {
 }
 
 // The logits of those prompt positions that the golden file has: all, or the last ones.
-std::vector<float> PromptLogits(const ModelFiles& model, const Tiny& tiny, DType dtype) {
-  Engine engine = OpenEngine(model, {.dtype = dtype});
+std::vector<float> PromptLogits(const ModelFiles& model, const Tiny& tiny, DType dtype,
+                                const std::string& kernels) {
+  Engine engine = OpenEngine(model, {.dtype = dtype, .kernels = kernels});
   const std::vector<TokenId> prompt = Prompt(tiny);
   const uint64_t positions = Expected(tiny)["logits_shape"][0].get<uint64_t>();
   Session session(engine, 16, prompt.size());
@@ -52,45 +55,56 @@ std::vector<float> ExpectedLogits(const Tiny& tiny) {
   return GoldenNpy(Expected(tiny)["logits_file"].get<std::string>());
 }
 
-class TinyModel : public ::testing::TestWithParam<Tiny> {};
+class TinyModel : public ::testing::TestWithParam<std::tuple<Tiny, std::string>> {
+ protected:
+  const Tiny tiny_ = std::get<Tiny>(GetParam());
+  const std::string kernels_ = std::get<std::string>(GetParam());
+};
 
 TEST_P(TinyModel, GivesTheExpectedLogitsAtEveryPosition) {
-  EXPECT_LE(MaxDifference(PromptLogits(Open(GetParam()), GetParam(), DType::kFp32),
-                          ExpectedLogits(GetParam())),
+  EXPECT_LE(MaxDifference(PromptLogits(Open(tiny_), tiny_, DType::kFp32, kernels_),
+                          ExpectedLogits(tiny_)),
             kFp32Tolerance);
 }
 
 TEST_P(TinyModel, GivesLogitsNearTheExpectedInBf16) {
-  const double difference = MaxDifference(PromptLogits(Open(GetParam()), GetParam(), DType::kBf16),
-                                          ExpectedLogits(GetParam()));
+  const double difference = MaxDifference(PromptLogits(Open(tiny_), tiny_, DType::kBf16, kernels_),
+                                          ExpectedLogits(tiny_));
   EXPECT_LE(difference, kBf16Tolerance);
   EXPECT_GT(difference, kFp32Tolerance);  // it is bf16, and not fp32 by another name
 }
 
 TEST_P(TinyModel, GeneratesTheExpectedTokensByPrefillAndDecode) {
-  const ModelFiles model = Open(GetParam());
-  const nlohmann::json expected = Expected(GetParam());
+  const ModelFiles model = Open(tiny_);
+  const nlohmann::json expected = Expected(tiny_);
   for (DType dtype : {DType::kFp32, DType::kBf16}) {
     const std::string name(DTypeName(dtype));
     SCOPED_TRACE(name);
     if (!expected.contains(name)) continue;  // the bf16 GGUF has fp32 values only
     const auto ids = expected[name]["generated_ids"].get<std::vector<TokenId>>();
-    Engine engine = OpenEngine(model, {.dtype = dtype, .prefill_chunk = 7});
-    Session session(engine, 5, Prompt(GetParam()).size() + ids.size());
-    EXPECT_EQ(session.Prefill(Prompt(GetParam())).Generate(ids.size()), ids);
-    EXPECT_EQ(engine.counters().prefill_tokens, Prompt(GetParam()).size());
+    Engine engine = OpenEngine(model, {.dtype = dtype, .kernels = kernels_, .prefill_chunk = 7});
+    Session session(engine, 5, Prompt(tiny_).size() + ids.size());
+    EXPECT_EQ(session.Prefill(Prompt(tiny_)).Generate(ids.size()), ids);
+    EXPECT_EQ(engine.counters().prefill_tokens, Prompt(tiny_).size());
     EXPECT_EQ(engine.counters().decode_calls, ids.size() - 1);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, TinyModel,
-                         ::testing::Values(kGqa, kSharded, kMha, kMhaGguf, kMhaBf16Gguf),
-                         [](const auto& one) { return one.param.name; });
+                         ::testing::Combine(::testing::Values(kGqa, kSharded, kMha, kMhaGguf,
+                                                              kMhaBf16Gguf),
+                                            ::testing::ValuesIn(KernelSets())),
+                         [](const auto& one) {
+                           return std::get<Tiny>(one.param).name + "_" +
+                                  std::get<std::string>(one.param);
+                         });
 
 TEST(TinyModels, InShardsGiveTheBitsOfTheSingleFile) {
   for (DType dtype : {DType::kFp32, DType::kBf16}) {
-    EXPECT_TRUE(SameBits(PromptLogits(Open(kSharded), kSharded, dtype),
-                         PromptLogits(Open(kGqa), kGqa, dtype)));
+    for (const std::string& kernels : KernelSets()) {
+      EXPECT_TRUE(SameBits(PromptLogits(Open(kSharded), kSharded, dtype, kernels),
+                           PromptLogits(Open(kGqa), kGqa, dtype, kernels)));
+    }
   }
 }
 
@@ -110,12 +124,15 @@ class Wrong : public ::testing::TestWithParam<Mistake> {};
 TEST_P(Wrong, ConfigIsCaughtByTheTolerance) {
   ModelFiles model = Open(GetParam().tiny);
   GetParam().make(model.config);
-  const double difference = MaxDifference(PromptLogits(model, GetParam().tiny, DType::kFp32),
-                                          ExpectedLogits(GetParam().tiny));
-  EXPECT_GT(difference, kFp32Tolerance);
-  const double expected =
-      Expected(GetParam().tiny)["if_wrong"][GetParam().name]["max_abs_logit_diff"].get<double>();
-  EXPECT_NEAR(difference, expected, GetParam().tolerance);
+  for (const std::string& kernels : KernelSets()) {
+    const double difference =
+        MaxDifference(PromptLogits(model, GetParam().tiny, DType::kFp32, kernels),
+                      ExpectedLogits(GetParam().tiny));
+    EXPECT_GT(difference, kFp32Tolerance);
+    const double expected =
+        Expected(GetParam().tiny)["if_wrong"][GetParam().name]["max_abs_logit_diff"].get<double>();
+    EXPECT_NEAR(difference, expected, GetParam().tolerance) << kernels;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

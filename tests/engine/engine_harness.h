@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/kernels/native/native_model.h"
 #include "engine/kv_rows.h"
 #include "engine/model/model_files.h"
 #include "tests/support/status_matchers.h"
@@ -28,6 +29,15 @@ inline Engine OpenEngine(const ModelFiles& model, EngineOptions options) {
   EXPECT_OK(engine);
   return std::move(engine).value();
 }
+
+// A test that runs on each of them.
+class OnEachKernelSet : public ::testing::TestWithParam<std::string> {
+ protected:
+  Engine Open(const ModelFiles& model, EngineOptions options) const {
+    options.kernels = GetParam();
+    return OpenEngine(model, options);
+  }
+};
 
 inline ModelFiles OpenTestModel(const std::string& spec) {
   Result<ModelFiles> model = OpenModel(spec);

@@ -40,7 +40,7 @@ void CheckKv(const nlohmann::json& expected, Sequence& sequence) {
   }
 }
 
-class SmolLM2 : public ::testing::Test {
+class SmolLM2 : public OnEachKernelSet {
  protected:
   void SetUp() override {
     if (std::string_view(KVBED_SMOLLM2_GGUF).empty()) {
@@ -53,9 +53,11 @@ class SmolLM2 : public ::testing::Test {
   }
   const nlohmann::json golden_ = GoldenJson("smollm2_q4_1.expected.json");
 };
+INSTANTIATE_TEST_SUITE_P(Kernels, SmolLM2, ::testing::ValuesIn(KernelSets()),
+                         [](const auto& set) { return set.param; });
 
-TEST_F(SmolLM2, GivesTheExpectedKvLogitsAndTokensInFp32) {
-  Engine engine = OpenEngine(Model(), {.dtype = DType::kFp32});
+TEST_P(SmolLM2, GivesTheExpectedKvLogitsAndTokensInFp32) {
+  Engine engine = Open(Model(), {.dtype = DType::kFp32});
   for (const auto& prompt : golden_["prompts"]) {
     SCOPED_TRACE(prompt["name"].get<std::string>());
     const std::vector<TokenId> ids = IdsOf(prompt["prompt_ids"]);
@@ -76,8 +78,8 @@ TEST_F(SmolLM2, GivesTheExpectedKvLogitsAndTokensInFp32) {
   }
 }
 
-TEST_F(SmolLM2, GivesTheExpectedTokensInBf16UpToANearTie) {
-  Engine engine = OpenEngine(Model(), {.dtype = DType::kBf16});
+TEST_P(SmolLM2, GivesTheExpectedTokensInBf16UpToANearTie) {
+  Engine engine = Open(Model(), {.dtype = DType::kBf16});
   for (const auto& prompt : golden_["prompts"]) {
     SCOPED_TRACE(prompt["name"].get<std::string>());
     const std::vector<TokenId> ids = IdsOf(prompt["prompt_ids"]);
@@ -105,7 +107,7 @@ TEST_F(SmolLM2, GivesTheExpectedTokensInBf16UpToANearTie) {
 }
 
 // The comparison above would notice: the smallest mistakes move these values beyond its tolerances.
-TEST_F(SmolLM2, NoticesAnotherEpsilonAndAnotherTheta) {
+TEST_P(SmolLM2, NoticesAnotherEpsilonAndAnotherTheta) {
   const auto& prompt = golden_["prompts"][0];
   const std::vector<TokenId> ids = IdsOf(prompt["prompt_ids"]);
   const size_t best = prompt["fp32"]["top5_ids"][0][0];
@@ -113,7 +115,7 @@ TEST_F(SmolLM2, NoticesAnotherEpsilonAndAnotherTheta) {
   const auto difference = [&](void (*mistake)(ModelConfig&)) {
     ModelFiles model = OpenTestModel(KVBED_SMOLLM2_GGUF);
     mistake(model.config);
-    Engine engine = OpenEngine(model, {.dtype = DType::kFp32});
+    Engine engine = Open(model, {.dtype = DType::kFp32});
     Session session(engine, 16, ids.size());
     return std::abs(session.Prefill(ids).logits()[best] - expected);
   };

@@ -6,10 +6,10 @@
 namespace kvbed {
 namespace {
 
-TEST(EngineWithoutTorch, SaysThatItCannotRunAModel) {
+TEST(EngineWithoutTorch, SaysThatItsKernelsAreNotInThisBuild) {
   ASSERT_OK_AND_ASSIGN(const ModelFiles model, OpenModel("toy:8m"));
-  EXPECT_TRUE(FailsWith(Engine::Open(model, {}).status(), StatusCode::kNotSupported,
-                        "built without torch"));
+  EXPECT_TRUE(FailsWith(Engine::Open(model, {.kernels = "torch"}).status(),
+                        StatusCode::kNotSupported, "built without torch"));
 }
 
 }  // namespace

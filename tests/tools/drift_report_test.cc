@@ -59,6 +59,11 @@ class DriftReportTest : public ::testing::Test {
     result.decoded_ids = {7, 8, 9};
     run_.arms.push_back(std::move(result));
   }
+  // Another set of kernels than the base's.
+  void AddKernels(const std::string& kernels, uint64_t differing) {
+    Add({DriftFactor::kKernels, {104, 64, 2, kernels}}, differing);
+    run_.arms.back().drift.kernels = kernels;
+  }
   void Flip(size_t arm, uint64_t position) {
     DriftReport& drift = run_.arms[arm].drift;
     TokenFlip flip;
@@ -167,6 +172,27 @@ TEST_F(DriftReportTest, JsonHasAnObjectForEachArmWithItsFactor) {
   EXPECT_EQ(json["begins"]["differing_contexts"], 1);
   EXPECT_TRUE(NullsHaveReasons(json["begins"]));
   for (const Json& one : json["arms"]) EXPECT_TRUE(NullsHaveReasons(one));
+}
+
+TEST_F(DriftReportTest, AnotherSetOfKernelsIsAnArmWithANameForItsValue) {
+  AddKernels("native", 0);
+  const Json arm = DriftRunJson(run_)["arms"][3];
+  EXPECT_EQ(arm["factor"], "kernels");
+  EXPECT_EQ(arm["value"], "native");
+  EXPECT_EQ(arm["kernels"], "native");
+  EXPECT_EQ(arm["identical_pct"], 100);
+  Has(DriftText(run_), "native kernels");
+  Has(DriftText(run_), "1 of 2 contexts differ (torch kernels)");
+  Has(DriftCsv(run_), "\nkernels,native,104,64,2,native,all,8000,8000,100,");
+}
+
+TEST_F(DriftReportTest, SaysRoundingOnlyWhereSomethingDiffers) {
+  Has(DriftText(run_), "What differs is rounding, not corruption");
+  run_.arms.clear();
+  AddKernels("native", 0);
+  const std::string text = DriftText(run_);
+  Has(text, "The two are the same bits.");
+  EXPECT_EQ(text.find("rounding"), std::string::npos) << text;
 }
 
 TEST_F(DriftReportTest, OnlyALimitMakesItFailAndNamesTheArms) {

@@ -15,7 +15,7 @@ TEST(DriftArms, ChangeOneFactorOfTheBaseAtATime) {
   const auto arms = PlanDriftArms({.ctx_tokens = {88, 104, 96},
                                    .prefill_chunks = {64, 1},
                                    .threads = {2, 1, 4},
-                                   .kernels = "torch"});
+                                   .kernels = {"torch"}});
   EXPECT_EQ(arms,
             (std::vector<DriftArm>{
                 Arm(DriftFactor::kBase, 104, 64, 2), Arm(DriftFactor::kContext, 88, 64, 2),
@@ -33,16 +33,29 @@ TEST(DriftArms, ChangeOneFactorOfTheBaseAtATime) {
 
 TEST(DriftArms, AValueThatStandsTwiceIsOneArm) {
   const auto arms = PlanDriftArms(
-      {.ctx_tokens = {8, 8, 4, 4}, .prefill_chunks = {2, 2}, .threads = {1}, .kernels = "torch"});
+      {.ctx_tokens = {8, 8, 4, 4}, .prefill_chunks = {2, 2}, .threads = {1}, .kernels = {"torch"}});
   EXPECT_EQ(arms.size(), 2u);
+}
+
+TEST(DriftArms, AnotherSetOfKernelsIsAFactorToo) {
+  const auto arms = PlanDriftArms({.ctx_tokens = {8, 4},
+                                   .prefill_chunks = {2},
+                                   .threads = {1},
+                                   .kernels = {"native", "native", "torch"}});
+  ASSERT_EQ(arms.size(), 3u);
+  EXPECT_EQ(arms[0], (DriftArm{DriftFactor::kBase, {8, 2, 1, "native"}}));
+  EXPECT_EQ(arms[1], (DriftArm{DriftFactor::kContext, {4, 2, 1, "native"}}));
+  EXPECT_EQ(arms[2], (DriftArm{DriftFactor::kKernels, {8, 2, 1, "torch"}}));
+  EXPECT_EQ(DriftFactorName(arms[2].factor), "kernels");
+  EXPECT_EQ(arms[2].value(), DriftValue("torch"));
 }
 
 TEST(DriftArms, NameTheirFactorAndValue) {
   EXPECT_EQ(DriftFactorName(DriftFactor::kPrefillChunk), "prefill_chunk");
   EXPECT_EQ(Arm(DriftFactor::kBase, 8, 4, 2).value(), std::nullopt);
-  EXPECT_EQ(Arm(DriftFactor::kContext, 8, 4, 2).value(), 8u);
-  EXPECT_EQ(Arm(DriftFactor::kPrefillChunk, 8, 4, 2).value(), 4u);
-  EXPECT_EQ(Arm(DriftFactor::kThreads, 8, 4, 2).value(), 2u);
+  EXPECT_EQ(Arm(DriftFactor::kContext, 8, 4, 2).value(), DriftValue(uint64_t{8}));
+  EXPECT_EQ(Arm(DriftFactor::kPrefillChunk, 8, 4, 2).value(), DriftValue(uint64_t{4}));
+  EXPECT_EQ(Arm(DriftFactor::kThreads, 8, 4, 2).value(), DriftValue(uint64_t{2}));
 }
 
 class DriftBeginTest : public ::testing::Test {

@@ -25,17 +25,22 @@ namespace {
 constexpr const char* kDriftFooter =
     "An arm makes a cache by prefill in chunks and -n less one decode calls, then runs the same\n"
     "tokens once more in one call without a cache, and compares every K and V element bit for bit\n"
-    "and every greedy token. With torch's kernels the two differ: a sum over many rows is taken "
-    "in\n"
-    "another order than one over a single row, so last bits differ and grow from layer to layer.\n"
-    "That is rounding and never corruption: what a store did is the bytes verdict of `kvbed run`.\n"
+    "and every greedy token. With torch's kernels, as with those of ordinary engines, the two\n"
+    "differ: a sum over many rows is taken in another order than one over a single row, so last\n"
+    "bits differ and grow from layer to layer. That is rounding and never corruption: what a "
+    "store\n"
+    "did is the bytes verdict of `kvbed run`. The native kernels sum each row in one order, "
+    "whatever\n"
+    "runs beside it: their recomputed cache is the cached one, bit for bit.\n"
     "\n"
-    "The base is the longest context, the first chunk and the first thread count; each other arm\n"
-    "changes one of these. Arms with another chunk or thread count decode the tokens that the "
-    "base\n"
-    "picked, so that \"same as base\" says what that factor alone does to the cache. \"Begins\" is "
+    "The base is the longest context, the first chunk, thread count and set of kernels; each "
+    "other\n"
+    "arm changes one of these. Arms with another chunk, thread count or set of kernels decode the\n"
+    "tokens that the base picked, so that \"same as base\" says what that factor alone does to "
     "the\n"
-    "shortest context of the list at which anything differs, and the first position there.\n"
+    "cache. \"Begins\" is the shortest context of the list at which anything differs with the "
+    "base's\n"
+    "kernels, and the first position there.\n"
     "  same %      bit-identical elements; prompt and decode positions also apart\n"
     "  max |d|     largest difference; max ulp: how many values of the dtype further\n"
     "  flips       greedy tokens that the recompute would pick otherwise, each with both logits "
@@ -44,7 +49,7 @@ constexpr const char* kDriftFooter =
     "A position p picks the token of position p + 1.\n"
     "\n"
     "Memory: K and V three times, and the activations of the longest context in one call. Each\n"
-    "other chunk and thread count reads the weights again.\n"
+    "other chunk, thread count and set of kernels reads the weights again.\n"
     "\n"
     "Exit codes: 0 measured, however much it is; 1 above --fail-above; 2 usage; 4 I/O error,\n"
     "resource, or unusable input.\n"
@@ -54,7 +59,8 @@ constexpr const char* kDriftFooter =
     "    --threads 1,2\n"
     "  kvbed drift -m toy:8m -c 1k -n 64 --dtype fp32 -o json\n"
     "  kvbed drift -m toy:8m -c 128 -n 1 --prefill-chunk 512,64   (prefill alone: -n 1)\n"
-    "  kvbed drift -m model.gguf --prompt-file book.txt -c 4k --fail-above 0   (must be the same)";
+    "  kvbed drift -m model.gguf --prompt-file book.txt -c 4k --fail-above 0   (must be the same)\n"
+    "  kvbed drift -m model.gguf --prompt-file book.txt -c 88-256+8 --kernels torch";
 
 struct DriftCommandOptions {
   DriftOptions drift;
@@ -77,6 +83,22 @@ auto CountsOf(std::string option, const char* example, uint64_t most) {
     }
     return counts;
   };
+}
+
+// Names of sets of kernels, each once. Which there are, the engine knows.
+Result<std::vector<std::string>> ParseKernels(const std::string& text) {
+  std::vector<std::string> sets;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    std::string one = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (one != "native" && one != "torch") {
+      return Status::InvalidArgument(
+          fmt::format("--kernels takes native, torch, or both as in native,torch, not '{}'", text));
+    }
+    if (std::find(sets.begin(), sets.end(), one) == sets.end()) sets.push_back(std::move(one));
+  }
+  return sets;
 }
 
 Result<std::optional<double>> ParseLimit(const std::string& text) {
@@ -130,6 +152,10 @@ void AddDriftCommand(CommandLine& line) {
              drift.prefill_chunks, CountsOf("--prefill-chunk", "1,64,256", 1 << 20));
   set.Parsed("--threads", "LIST", "compute threads: 2, or 1,2 [as many as this process may run on]",
              drift.threads, CountsOf("--threads", "1,2", 1024));
+  set.Parsed("--kernels", "LIST",
+             "sets of compute kernels: native (kvbed's own), torch (libtorch's) [the default one, "
+             "then the other where this build has it; with --fail-above the default one alone]",
+             drift.kernels, ParseKernels);
   set.Group("Drift");
   AddNewTokensOption(set, drift.new_tokens);
   set.Parsed("--fail-above", "PERCENT",

@@ -22,6 +22,12 @@ std::string CsvOrEmpty(const std::optional<Number>& value) {
   return value ? fmt::format("{}", *value) : std::string();
 }
 
+std::string CsvValue(const DriftArm& arm) {
+  const std::optional<DriftValue> value = arm.value();
+  if (!value) return {};
+  return std::visit([](const auto& one) { return fmt::format("{}", one); }, *value);
+}
+
 DriftPart Together(const DriftPart& one, const DriftPart& other) {
   DriftPart sum = one;
   sum.Add(other);
@@ -34,9 +40,9 @@ std::string CsvStart(const DriftArm& arm, const std::string& layer, const DriftP
   const DriftSettings& settings = arm.settings;
   const DriftPart all = Together(k, v);
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}", DriftFactorName(arm.factor),
-                     CsvOrEmpty(arm.value()), settings.ctx_tokens, settings.prefill_chunk,
-                     settings.threads, settings.kernels, layer, all.elements, all.identical,
-                     CsvMeasures(all), all.non_finite, CsvMeasures(k), CsvMeasures(v),
+                     CsvValue(arm), settings.ctx_tokens, settings.prefill_chunk, settings.threads,
+                     settings.kernels, layer, all.elements, all.identical, CsvMeasures(all),
+                     all.non_finite, CsvMeasures(k), CsvMeasures(v),
                      fmt::format("{},{}", CsvMeasures(prompt), CsvMeasures(decode)));
 }
 

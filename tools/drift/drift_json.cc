@@ -56,11 +56,18 @@ void AddSettings(Json& out, const DriftSettings& settings) {
   out["kernels"] = settings.kernels;
 }
 
+void SetValue(Json& out, const DriftArm& arm) {
+  const std::optional<DriftValue> value = arm.value();
+  if (!value) return SetNull(out, "value", "what all other arms change one factor of");
+  std::visit([&](const auto& one) { out["value"] = one; }, *value);
+}
+
 Json ArmJson(const DriftArmResult& result, const DriftRun& run) {
   Json out;
   out["factor"] = std::string(DriftFactorName(result.arm.factor));
-  SetOrReason(out, "value", result.arm.value(), "what all other arms change one factor of");
+  SetValue(out, result.arm);
   AddSettings(out, result.arm.settings);
+  out["numeric_environment"] = NumericEnvironmentJson(result.environment);
   out["cached_tokens"] = result.arm.settings.ctx_tokens + result.decoded_ids.size();
   out.update(DriftJson(result.drift));
   if (result.against_base) {

@@ -10,25 +10,15 @@
 #include "offload/clock.h"
 #include "tools/drift/recompute_drift.h"
 #include "tools/interrupt.h"
-#include "tools/memory_room.h"
 #include "tools/progress.h"
 #include "tools/run_report.h"
 #include "tools/session.h"
-#include "verify/kv_image.h"
 
 namespace kvbed {
 namespace {
 
 // The pool's, an image of the arm's cache, and one of the base's.
 constexpr uint64_t kKvCopies = 3;
-
-// Working memory of a token in the one call that recomputes: hidden states, queries, keys, values
-// and MLP, in fp32. An estimate.
-uint64_t RecomputeBytesPerToken(const ModelConfig& config) {
-  const uint64_t floats = 4 * uint64_t{config.hidden} + 2 * uint64_t{config.query_rows()} +
-                          4 * uint64_t{config.kv_rows()} + 4 * uint64_t{config.intermediate};
-  return floats * sizeof(float);
-}
 
 Status CheckModelsContext(const ModelFiles& model, uint64_t prompt_tokens, uint64_t decode_calls) {
   const uint64_t most = model.config.max_position;
@@ -51,8 +41,14 @@ class DriftJob {
     run_.fail_above_pct = options_.fail_above_pct;
     KVBED_RETURN_IF_ERROR(Prepare());
     for (size_t i = 0; i < arms_.size(); ++i) {
-      KVBED_ASSIGN_OR_RETURN(DriftArmResult result, RunArm(i));
-      run_.arms.push_back(std::move(result));
+      Result<DriftArmResult> result = RunArm(i);
+      if (!result.ok() && NotAskedFor(arms_[i]) && !Interrupted()) {
+        run_.warnings.push_back(fmt::format("{} kernels are left out: {}",
+                                            arms_[i].settings.kernels, result.status().message()));
+        continue;
+      }
+      if (!result.ok()) return result.status();
+      run_.arms.push_back(std::move(*result));
     }
     run_.begin = FindDriftBegin(Contexts());
     run_.total_ns = MonotonicNs() - start_ns;
@@ -60,15 +56,6 @@ class DriftJob {
   }
 
  private:
-  // Cached tokens, their K and V, and the logits from the last prompt token on.
-  struct CachedArm {
-    std::vector<TokenId> tokens;
-    LogitsTrace trace;
-    KvImage image;
-    uint64_t prefill_ns = 0;
-    uint64_t decode_ns = 0;
-  };
-
   // All that can be refused is looked at before the weights are read.
   Status Prepare() {
     KVBED_ASSIGN_OR_RETURN(OpenedModel opened, OpenModelFiles(options_.model));
@@ -83,10 +70,7 @@ class DriftJob {
     const uint64_t tokens = work.prompt.ids.size() + decode_calls_;
     KVBED_RETURN_IF_ERROR(CheckModelsContext(opened.files, work.prompt.ids.size(), decode_calls_));
     KVBED_RETURN_IF_ERROR(
-        CheckMemoryFor(tokens,
-                       kKvCopies * work.geometry.kv_bytes_per_token() +
-                           RecomputeBytesPerToken(opened.files.config),
-                       fmt::format("{} tokens that are recomputed in one call", tokens)));
+        CheckMemoryToRecompute(opened.files.config, work.geometry, tokens, kKvCopies));
     run_.prompt = std::move(work.prompt);
     run_.warnings = run_.prompt.warnings;
     pool_ = std::move(work.pool);
@@ -106,9 +90,19 @@ class DriftJob {
 
   void PlanArms() {
     DriftLists lists = {options_.ctx_tokens, options_.prefill_chunks, options_.threads,
-                        options_.model.kernels};
+                        options_.kernels};
     if (lists.ctx_tokens.empty()) lists.ctx_tokens = {run_.prompt.ids.size()};
+    if (lists.kernels.empty()) lists.kernels = {DefaultKernels()};
+    // A limit is for what was asked for.
+    if (options_.kernels.empty() && !options_.fail_above_pct) {
+      for (std::string& set : KernelSets()) lists.kernels.push_back(std::move(set));
+    }
+    with_native_ = std::ranges::find(lists.kernels, "native") != lists.kernels.end();
     arms_ = PlanDriftArms(lists);
+  }
+
+  bool NotAskedFor(const DriftArm& arm) const {
+    return arm.factor == DriftFactor::kKernels && options_.kernels.empty();
   }
 
   ModelOptions ModelOptionsOf(const DriftSettings& settings) const {
@@ -116,6 +110,8 @@ class DriftJob {
     model.prefill_chunk = settings.prefill_chunk;
     model.threads = settings.threads;
     model.kernels = settings.kernels;
+    // --isa is of the native kernels: beside them the others don't refuse it.
+    if (settings.kernels != "native" && with_native_) model.isa.clear();
     return model;
   }
 
@@ -124,6 +120,7 @@ class DriftJob {
     DriftSettings same_context = in_effect_;
     same_context.ctx_tokens = settings.ctx_tokens;
     if (same_context == settings) return Status::Ok();
+    in_effect_ = {};  // there is no engine after an error
     KVBED_ASSIGN_OR_RETURN(const uint64_t load_ns, ReopenEngine(*model_, ModelOptionsOf(settings)));
     run_.load_ns += load_ns;
     in_effect_ = settings;
@@ -139,23 +136,32 @@ class DriftJob {
     KVBED_RETURN_IF_ERROR(PutInEffect(arm.settings));
     const uint64_t tokens = arm.settings.ctx_tokens + decode_calls_;
     Progress bar(fmt::format("arm {} of {}", index + 1, arms_.size()), 2 * tokens, "tokens");
-    KVBED_ASSIGN_OR_RETURN(CachedArm cached, RunCached(arm, bar));
+    const std::span<const TokenId> prompt =
+        std::span(run_.prompt.ids).first(arm.settings.ctx_tokens);
+    // The base's picks, so that one thing alone is changed.
+    const std::span<const TokenId> forced = OfTheBasesTokens(arm)
+                                                ? std::span(base_->tokens).subspan(prompt.size())
+                                                : std::span<const TokenId>();
+    MadeCache cached;
+    {
+      Sequence sequence = NewSequence();
+      KVBED_ASSIGN_OR_RETURN(cached,
+                             MakeCache(model_->engine, sequence, {prompt, decode_calls_, forced},
+                                       [&bar](uint64_t done) { bar.Update(done); }));
+    }
 
     DriftArmResult result;
     result.arm = arm;
-    result.arm.settings.threads = model_->engine.environment().threads;
+    result.environment = model_->engine.environment();
+    result.arm.settings.threads = result.environment.threads;
     result.prefill_ns = cached.prefill_ns;
     result.decode_ns = cached.decode_ns;
-    result.decoded_ids.assign(
-        cached.tokens.begin() + static_cast<ptrdiff_t>(arm.settings.ctx_tokens),
-        cached.tokens.end());
+    result.decoded_ids.assign(cached.tokens.begin() + static_cast<ptrdiff_t>(prompt.size()),
+                              cached.tokens.end());
     const uint64_t start_ns = MonotonicNs();
     Sequence recomputed = NewSequence();
-    KVBED_ASSIGN_OR_RETURN(result.drift,
-                           CompareWithRecompute(model_->engine, model_->files,
-                                                {cached.image.view(), cached.tokens,
-                                                 arm.settings.ctx_tokens, cached.trace},
-                                                recomputed));
+    KVBED_ASSIGN_OR_RETURN(result.drift, CompareWithRecompute(model_->engine, model_->files,
+                                                              cached.AsCachedRun(), recomputed));
     result.recompute_ns = MonotonicNs() - start_ns;
     if (OfTheBasesTokens(arm)) {
       KVBED_ASSIGN_OR_RETURN(result.against_base,
@@ -168,38 +174,6 @@ class DriftJob {
 
   static bool OfTheBasesTokens(const DriftArm& arm) {
     return arm.factor != DriftFactor::kBase && arm.factor != DriftFactor::kContext;
-  }
-
-  // Prefill and decode calls over the greedy picks, or over the base's, so that one thing alone
-  // is changed.
-  Result<CachedArm> RunCached(const DriftArm& arm, Progress& bar) {
-    const uint64_t prompt_tokens = arm.settings.ctx_tokens;
-    CachedArm cached;
-    cached.tokens.assign(run_.prompt.ids.begin(),
-                         run_.prompt.ids.begin() + static_cast<ptrdiff_t>(prompt_tokens));
-    std::vector<float> logits(model_->engine.config().vocab);
-    KVBED_ASSIGN_OR_RETURN(Sampler greedy, Sampler::Create({}));
-    Sequence sequence = NewSequence();
-    const uint64_t start_ns = MonotonicNs();
-    KVBED_RETURN_IF_ERROR(
-        model_->engine.Prefill(sequence, cached.tokens, logits, [&bar](uint64_t done) {
-          bar.Update(done);
-          return !Interrupted();
-        }));
-    const uint64_t prefilled_ns = MonotonicNs();
-    cached.prefill_ns = prefilled_ns - start_ns;
-    cached.trace.Append(logits, greedy.Pick(logits));
-    for (uint64_t call = 0; call < decode_calls_; ++call) {
-      if (Interrupted()) return InterruptedStatus();
-      cached.tokens.push_back(OfTheBasesTokens(arm) ? base_->tokens[prompt_tokens + call]
-                                                    : cached.trace.picked(call));
-      KVBED_RETURN_IF_ERROR(model_->engine.Decode(sequence, cached.tokens.back(), logits));
-      cached.trace.Append(logits, greedy.Pick(logits));
-      bar.Update(cached.tokens.size());
-    }
-    cached.decode_ns = MonotonicNs() - prefilled_ns;
-    cached.image = KvImage::CopyOf(sequence);
-    return cached;
   }
 
   std::vector<ContextDrift> Contexts() const {
@@ -217,10 +191,11 @@ class DriftJob {
   const uint64_t decode_calls_;
   DriftRun run_;
   std::vector<DriftArm> arms_;
+  bool with_native_ = false;  // is one of the sets of kernels
   std::unique_ptr<BlockPool> pool_;
   std::optional<LoadedModel> model_;
   DriftSettings in_effect_;
-  std::optional<CachedArm> base_;
+  std::optional<MadeCache> base_;
 };
 
 }  // namespace

@@ -18,12 +18,14 @@
 namespace kvbed {
 
 struct DriftOptions {
-  ModelOptions model;  // but threads and prefill_chunk, which are lists
+  ModelOptions model;  // but kernels, threads and prefill_chunk, which are lists
   PoolOptions pool;
   PromptOptions prompt;              // but ctx
   std::vector<uint64_t> ctx_tokens;  // empty: the prompt's length
   std::vector<uint32_t> prefill_chunks = {512};
   std::vector<uint32_t> threads = {0};
+  // Empty: the default set, and without a limit all others that there are.
+  std::vector<std::string> kernels;
   uint64_t new_tokens = 32;
   uint64_t seed = 1;
   std::optional<double> fail_above_pct;
@@ -31,6 +33,7 @@ struct DriftOptions {
 
 struct DriftArmResult {
   DriftArm arm;  // with the thread count that was in effect
+  NumericEnvironment environment;
   DriftReport drift;
   // The arm's cache against the base's, of the same tokens: what the factor alone changes. None for
   // the base and for other contexts.

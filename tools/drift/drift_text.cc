@@ -42,14 +42,6 @@ class DriftPage {
 
 bool AllIdentical(const DriftPart& part) { return part.identical == part.elements; }
 
-// Never "100" for less than all.
-std::string IdenticalPercent(const DriftPart& part) {
-  if (part.elements == 0) return "-";
-  if (AllIdentical(part)) return "100";
-  const double percent = part.identical_pct();
-  return percent >= 99.995 ? ">99.99" : fmt::format("{:.2f}", percent);
-}
-
 template <class Number>
 std::string OrDash(const std::optional<Number>& value) {
   return value ? Thousands(*value) : "-";
@@ -222,11 +214,19 @@ std::string DriftPageOf(const DriftRun& run, DriftStyle style) {
   page.Fact("Compared",
             "the cache that prefill and decode calls made, with one uncached call over "
             "the same");
-  page.More("tokens. What differs is rounding, not corruption: sums are taken in another order.");
+  const bool differs = std::ranges::any_of(
+      run.arms, [](const DriftArmResult& one) { return !AllIdentical(one.drift.kv.total()); });
+  page.More(differs ? "tokens. What differs is rounding, not corruption: sums are taken in another "
+                      "order."
+                    : "tokens. The two are the same bits.");
   page.Fact("Base", SettingsText(base.arm.settings));
   if (run.arms.size() > 1) page.More("Each other arm changes one of them.");
   page.Add(ArmsTable(run));
-  page.Fact("Begins", BeginText(run.begin));
+  const bool several_sets = std::ranges::any_of(
+      run.arms, [](const DriftArmResult& one) { return one.arm.factor == DriftFactor::kKernels; });
+  page.Fact("Begins", BeginText(run.begin) +
+                          (several_sets ? fmt::format(" ({} kernels)", base.arm.settings.kernels)
+                                        : std::string()));
   if (run.begin.ctx_tokens && run.begin.contexts > 1) page.More(ApartText(run.begin));
   page.Fact("Layers", LayersText(base.drift));
   AddFlips(run, page);
@@ -236,6 +236,13 @@ std::string DriftPageOf(const DriftRun& run, DriftStyle style) {
 }
 
 }  // namespace
+
+std::string IdenticalPercent(const DriftPart& part) {
+  if (part.elements == 0) return "-";
+  if (AllIdentical(part)) return "100";
+  const double percent = part.identical_pct();
+  return percent >= 99.995 ? ">99.99" : fmt::format("{:.2f}", percent);
+}
 
 std::string FlipText(const DriftReport& drift, size_t index, DType dtype) {
   const TokenFlip& flip = drift.flips[index];
@@ -259,6 +266,7 @@ std::string ArmName(const DriftArm& arm) {
     case DriftFactor::kPrefillChunk:
       return "prefill chunk " + Thousands(arm.settings.prefill_chunk);
     case DriftFactor::kThreads: return Count(arm.settings.threads, "thread", "threads");
+    case DriftFactor::kKernels: return arm.settings.kernels + " kernels";
   }
   return "?";
 }

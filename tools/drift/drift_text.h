@@ -13,7 +13,10 @@ namespace kvbed {
 // "position 131: " a" 12 instead of " the" 13; ...", with both logits and the top-2 gap.
 std::string FlipText(const DriftReport& drift, size_t index, DType dtype);
 
-// "context 88", "prefill chunk 64", "2 threads", "base".
+// "27.61", "100", "-" for no elements; ">99.99" and never "100" for less than all.
+std::string IdenticalPercent(const DriftPart& part);
+
+// "context 88", "prefill chunk 64", "2 threads", "torch kernels", "base".
 std::string ArmName(const DriftArm& arm);
 
 // What an arm that exceeds the limit gets as its reason.

@@ -8,8 +8,9 @@ struct TorchModel::Parts {};
 
 Result<TorchModel> TorchModel::Open(const ModelFiles&, DType, uint32_t) {
   return Status::NotSupported(
-      "this kvbed was built without torch (KVBED_WITH_TORCH=OFF) and can't run a model; build the "
-      "release preset to get one that can");
+      "this kvbed was built without torch (KVBED_WITH_TORCH=OFF): use --kernels native, or build "
+      "the "
+      "release preset");
 }
 
 TorchModel::TorchModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
