@@ -14,6 +14,7 @@ void AddBenchCommand(CommandLine& line);
 void AddSweepCommand(CommandLine& line);
 void AddReportCommand(CommandLine& line);
 void AddPlanCommand(CommandLine& line);
+void AddVerifyCommand(CommandLine& line);
 void AddStoreCommands(CommandLine& line);
 void AddDoctorCommand(CommandLine& line);
 

@@ -31,6 +31,7 @@ int Main(int argc, char** argv) {
   kvbed::AddSweepCommand(line);
   kvbed::AddReportCommand(line);
   kvbed::AddPlanCommand(line);
+  kvbed::AddVerifyCommand(line);
   kvbed::AddDoctorCommand(line);
   const kvbed::InterruptGuard guard;
   // A reader that goes away (head, a dead parent) is an error of the write, not a death by signal.
