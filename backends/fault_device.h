@@ -65,7 +65,8 @@ class FaultDevice {
     // The device's own.
     DeviceCall asked;
     int64_t claim_bytes = -1;  // the result to report for a success, when not the kernel's
-    bool flip = false;         // one bit of what is read
+    bool flip = false;         // one bit of what is read:
+    uint64_t flip_number = 0;  // as Fault::amount
     AlignedBuffer substitute;  // what is written instead of the caller's bytes
     std::optional<uint64_t> ticket;
   };
@@ -90,6 +91,7 @@ class FaultDevice {
   void CutPower(FaultKind how);
   void RollBackWhenQuiet();
   Status Spoil(const Fault& fault, Attempt& attempt);
+  uint64_t BitOf(uint64_t number, uint64_t length_bytes);
   Status OpenTicket(Attempt& attempt);
   int64_t SpoilResult(const Attempt& attempt, int64_t result);
 

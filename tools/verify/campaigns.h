@@ -16,6 +16,7 @@ enum class VerifyProfile : uint8_t { kCi, kFull };
 
 struct CampaignOptions {
   VerifyProfile profile = VerifyProfile::kCi;
+  bool brief = false;  // of the self-test only what shows that faults are seen: before a store's
   std::string
       work_folder;  // for the self-test's stores and kvbed's own notes; removed by the caller
   std::optional<std::string> model;          // -m; none: toys, or seeded records without libtorch
@@ -33,7 +34,7 @@ Status RunControls(const CampaignOptions& options, CaseLog& log);    // canaries
 Status RunCrashes(const CampaignOptions& options, CaseLog& log);     // kill and power cut
 Status RunRaces(const CampaignOptions& options, CaseLog& log);
 
-// ---- the store under test: only what anyone's store can be asked
+// ---- the store under test: only what anyone's store can be asked; names begin with "store/"
 Status RunStoreRoundTrips(const CampaignOptions& options, CaseLog& log);
 Status RunStoreDamage(const CampaignOptions& options, CaseLog& log);   // --damage-dir
 Status RunStoreCrashes(const CampaignOptions& options, CaseLog& log);  // SIGKILL and restart

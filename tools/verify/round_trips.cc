@@ -83,7 +83,6 @@ Status RunModelMatrix(const ModelMatrix& matrix, CaseLog& log) {
   size_t turn = 0;
   for (const TripModel& model : matrix.models) {
     const std::string prefix = fmt::format("{}/{}", matrix.prefix, model.name);
-    if (!log.WantsBelow(prefix + "/")) continue;
     const std::vector<ModelTrip> trips = TripsOf(model);
     for (size_t at = 0; at < trips.size(); at += matrix.stride, ++turn) {
       for (size_t i = 0; i < (matrix.every_place ? matrix.places.size() : 1); ++i) {
