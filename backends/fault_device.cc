@@ -82,6 +82,12 @@ void FaultDevice::CrashAfter(uint64_t count) {
   operations_max_ = operations_ + count;
 }
 
+void FaultDevice::Play(FaultPlan plan) {
+  const std::lock_guard lock(mutex_);
+  script_ = FaultScript(std::move(plan));
+  trace_.clear();
+}
+
 Status FaultDevice::power_cut_status() const {
   const std::lock_guard lock(mutex_);
   return power_cut_status_;
@@ -134,6 +140,8 @@ FaultDevice::Attempt FaultDevice::Begin(const DeviceCall& asked, bool delayed) {
   if (fault != nullptr) status = Spoil(*fault, attempt);
   if (status.ok() && options_.power_cuts && !dead_) status = OpenTicket(attempt);
   if (!status.ok()) attempt.answer = -EIO;
+  const bool skips = asked.op == IoOp::kDatasync && !options_.syncs;
+  if (skips && !attempt.answer.has_value()) attempt.answer = 0;
   return attempt;
 }
 

@@ -24,8 +24,11 @@ class FaultDevice {
  public:
   // With `power_cuts` the bytes under each write are kept in memory until a sync covers them;
   // without it a power cut only stops the device.
+  // Without `syncs` a sync is taken for done and the kernel isn't asked: what is durable is then
+  // the model's alone, and costs nothing.
   struct Options {
     bool power_cuts = true;
+    bool syncs = true;
   };
 
   explicit FaultDevice(FaultPlan plan = {});
@@ -42,6 +45,10 @@ class FaultDevice {
   // The process is gone after `count` more operations: those that follow fail, nothing is taken
   // back. An operation is a call of Io, or one attempt of a queue to move or sync data.
   void CrashAfter(uint64_t count);
+
+  // From here on another plan is played, and struck and the trace begin anew.
+  void Play(FaultPlan plan);
+  bool syncs() const { return options_.syncs; }
 
   // Not ok: a power cut couldn't be played to its end, so what is on disk means nothing.
   Status power_cut_status() const;

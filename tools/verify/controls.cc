@@ -27,10 +27,11 @@ struct ControlRun {
   const OwnStore& store;
   std::string folder;
   std::mt19937_64 random;
+  FaultDevice quiet{{}, kModelled};
 
   StoreSpec spec() const { return SpecOf(store, folder + "/store"); }
-  Result<std::unique_ptr<BlockStore>> Open() const {
-    return OpenStore(spec(), {.access = StoreAccess::kCreate, .defaults = SelfTestSettings()});
+  Result<std::unique_ptr<BlockStore>> Open() {
+    return OpenOver(quiet, spec(), StoreAccess::kCreate);
   }
   Result<SeededKv> NewKv() {
     return SeededKv::Create(kTrialGeometry, random() | 1, kTrialGrownTokens);
@@ -42,13 +43,8 @@ using Control = Result<std::string> (*)(ControlRun& run);
 // Decorators that have nothing to play: no fault strikes, and nothing is found.
 Result<std::string> NoFalseAlarm(ControlRun& run) {
   StoreFaults faults;
-  FaultDevice device;
   for (int round = 0; round < 10; ++round) {
-    KVBED_ASSIGN_OR_RETURN(std::unique_ptr<Io> io, OpenIo(IoEngine::kAuto));
-    KVBED_ASSIGN_OR_RETURN(
-        std::unique_ptr<BlockStore> base,
-        OpenStoreOver(MakeFaultyIo(std::move(io), device), run.spec(),
-                      {.access = StoreAccess::kCreate, .defaults = SelfTestSettings()}));
+    KVBED_ASSIGN_OR_RETURN(std::unique_ptr<BlockStore> base, run.Open());
     const std::unique_ptr<BlockStore> store = MakeFaultyStore(std::move(base), faults);
     KVBED_ASSIGN_OR_RETURN(SeededKv kv, run.NewKv());
     KVBED_ASSIGN_OR_RETURN(const PutSnapshot put,
@@ -56,7 +52,7 @@ Result<std::string> NoFalseAlarm(ControlRun& run) {
     const GotSnapshot got = GetSeeded(*store, put);
     if (!got.whole()) return "something was found without a fault: " + got.Text();
   }
-  if (faults.struck() + device.struck() > 0)
+  if (faults.struck() + run.quiet.struck() > 0)
     return std::string("a fault struck that is in no plan");
   return std::string();
 }
@@ -136,7 +132,7 @@ Result<std::string> ComparedBit(ControlRun& run) {
 // A store that publishes without waiting for its data loses a committed snapshot to a power cut:
 // the model of the cut sees a sync that was left out.
 Result<std::string> SyncSkipped(ControlRun& run) {
-  FaultDevice device;
+  FaultDevice device({}, {.power_cuts = true, .syncs = false});
   PutSnapshot put;
   {
     KVBED_ASSIGN_OR_RETURN(std::unique_ptr<Io> io, OpenIo(IoEngine::kAuto));
@@ -160,7 +156,7 @@ Result<std::string> SyncSkipped(ControlRun& run) {
 struct NamedControl {
   std::string_view name;
   Control run;
-  bool of_files = false;     // not of a store in memory
+  bool of_synced = false;    // of stores whose syncs can be left out
   bool of_no_store = false;  // once
 };
 constexpr NamedControl kControls[] = {
@@ -179,7 +175,7 @@ Status RunControl(const NamedControl& control, const OwnStore& store, std::strin
   CaseResult result = log.Start(std::move(name), CaseKind::kControl);
   KVBED_ASSIGN_OR_RETURN(const TemporaryFolder folder,
                          TemporaryFolder::CreateIn(options.work_folder));
-  ControlRun run{store, folder.path(), std::mt19937_64(result.seed)};
+  ControlRun run{.store = store, .folder = folder.path(), .random = std::mt19937_64(result.seed)};
   const Result<std::string> why = control.run(run);
   if (why.ok()) {
     result.reason = *why;
@@ -202,8 +198,9 @@ Status RunControls(const CampaignOptions& options, CaseLog& log) {
   for (const NamedControl& control : kControls) {
     for (const OwnStore& store : OwnStores()) {
       const bool memory = store.kind == StoreKind::kMemory;
-      // With a log RocksDB's data are durable in another way; its own option leaves the sync out.
-      if (control.of_files && (memory || store.wal)) continue;
+      // RocksDB has no option that leaves the sync out.
+      const bool syncs = store.kind == StoreKind::kSlab || store.kind == StoreKind::kFiles;
+      if (control.of_synced && !syncs) continue;
       if (control.of_no_store && !memory) continue;
       const std::string name = control.of_no_store
                                    ? fmt::format("control/{}", control.name)

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/open_store.h"
 #include "tools/interrupt.h"
 #include "tools/store_access.h"
 #include "tools/verify/campaigns.h"
@@ -119,9 +118,8 @@ class FileCase {
   uint64_t Below(uint64_t bound) { return random_() % bound; }
   std::string StoreFolder() const { return folder_ + "/store"; }
 
-  Result<std::unique_ptr<BlockStore>> Open(StoreAccess access) const {
-    return OpenStore(SpecOf(store_, StoreFolder()),
-                     {.access = access, .defaults = SelfTestSettings()});
+  Result<std::unique_ptr<BlockStore>> Open(StoreAccess access) {
+    return OpenOver(quiet_, SpecOf(store_, StoreFolder()), access);
   }
 
   // A snapshot of a sequence, and of the same one grown, which is the one that is restored.
@@ -163,7 +161,7 @@ class FileCase {
     return Status::Ok();
   }
 
-  GotSnapshot Restored(bool verify) const {
+  GotSnapshot Restored(bool verify) {
     GotSnapshot got;
     const auto store = Open(StoreAccess::kRead);
     if (store.ok()) return GetSeeded(**store, newer_, {.verify = verify});
@@ -337,6 +335,7 @@ class FileCase {
   CaseResult& result_;
   FaultTally tally_;
   std::mt19937_64 random_;
+  FaultDevice quiet_{{}, kModelled};
   PutSnapshot newer_;
   std::vector<RecordLocation> blocks_;  // of newer
   RecordLocation older_tail_;

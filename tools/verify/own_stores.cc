@@ -1,6 +1,10 @@
 #include "tools/verify/own_stores.h"
 
 #include <array>
+#include <utility>
+
+#include "backends/faulty_io.h"
+#include "backends/open_store.h"
 
 namespace kvbed {
 
@@ -29,6 +33,13 @@ StoreSettings SelfTestSettings() {
   StoreSettings settings;
   settings.direct = DirectMode::kOptional;
   return settings;
+}
+
+Result<std::unique_ptr<BlockStore>> OpenOver(FaultDevice& device, const StoreSpec& spec,
+                                             StoreAccess access) {
+  KVBED_ASSIGN_OR_RETURN(std::unique_ptr<Io> io, OpenIo(IoEngine::kAuto));
+  return OpenStoreOver(MakeFaultyIo(std::move(io), device), spec,
+                       {.access = access, .defaults = SelfTestSettings()});
 }
 
 }  // namespace kvbed
