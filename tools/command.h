@@ -16,5 +16,6 @@ void AddReportCommand(CommandLine& line);
 void AddPlanCommand(CommandLine& line);
 void AddStoreCommands(CommandLine& line);
 void AddDoctorCommand(CommandLine& line);
+void AddVerifyChildCommand(CommandLine& line);
 
 }  // namespace kvbed
