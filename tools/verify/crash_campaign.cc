@@ -9,6 +9,7 @@
 #include "tools/verify/crash_rounds.h"
 #include "tools/verify/small_stores.h"
 #include "tools/verify/snapshot_change.h"
+#include "tools/verify/store_under_test.h"
 
 namespace kvbed {
 namespace {
@@ -65,21 +66,26 @@ Status RunCrashes(const CampaignOptions& options, CaseLog& log) {
   return Status::Ok();
 }
 
-Status RunStoreCrashes(const CampaignOptions& options, CaseLog& log) {
-  KVBED_CHECK(options.store.has_value());
+Status RunStoreCrashes(const CampaignOptions& given, CaseLog& log) {
   const std::string name = "store/crash/kill";
   if (!log.Wants(name)) return Status::Ok();
+  KVBED_ASSIGN_OR_RETURN(const StoreUnderTest under, LookAtStore(given));
+  const CampaignOptions& options = under.options;
   CaseResult result = log.Start(name, CaseKind::kCrash);
-  if (!KeepsFiles(options.store->kind)) {
-    SkipCase(result, "the store keeps nothing beyond its process");
-    log.Finish(std::move(result));
-    return Status::Ok();
-  }
   CrashRounds rounds;
   rounds.spec = *options.store;
   rounds.rounds = RoundsOf(options);
-  KVBED_RETURN_IF_ERROR(RunKillRounds(options, rounds, result).WithContext(name));
-  KVBED_RETURN_IF_ERROR(CleanStore(options.open, rounds.spec, options.settings));
+  if (!under.skipped.empty()) {
+    SkipCase(result, under.skipped);
+  } else if (!KeepsFiles(rounds.spec.kind)) {
+    SkipCase(result, "the store keeps nothing beyond its process");
+  } else {
+    const auto run = IsExternal(rounds.spec.kind) ? RunExternalKillRounds : RunKillRounds;
+    KVBED_RETURN_IF_ERROR(run(options, rounds, result).WithContext(name));
+    if (!Failed(result)) {
+      KVBED_RETURN_IF_ERROR(CleanStore(options.open, rounds.spec, options.settings));
+    }
+  }
   log.Finish(std::move(result));
   return Status::Ok();
 }

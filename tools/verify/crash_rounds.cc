@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <random>
+#include <thread>
 #include <utility>
 
+#include "backends/external_store.h"
 #include "backends/faulty_io.h"
 #include "tools/interrupt.h"
 #include "tools/verify/case_outcome.h"
@@ -119,6 +122,44 @@ Status RunKillRounds(const CampaignOptions& options, const CrashRounds& rounds,
       return Status::Ok();
     }
     ++result.faults_injected;
+    if (!CheckAfterCrash(options, rounds, oracle, round, result)) return Status::Ok();
+    ++result.faults_repaired;
+  }
+  return Status::Ok();
+}
+
+Status RunExternalKillRounds(const CampaignOptions& options, const CrashRounds& rounds,
+                             CaseResult& result) {
+  constexpr uint64_t kChangesMax = 10'000;
+  SnapshotOracle oracle;
+  KVBED_RETURN_IF_ERROR(MakeStore(options, rounds, oracle));
+  std::mt19937_64 random(result.seed);
+  for (uint64_t i = 0; i < rounds.rounds; ++i) {
+    if (Interrupted()) return InterruptedStatus();
+    const std::chrono::microseconds delay(random() % kDelayUsMax);
+    const std::string round = fmt::format("round {}, killed after {} us", i, delay.count());
+    auto store = OpenCrashed(options, rounds.spec, StoreAccess::kWrite);
+    if (!store.ok()) {
+      FailCase(result, fmt::format("{}: it can't be opened: {}", round, store.status().ToString()));
+      return Status::Ok();
+    }
+    std::thread killer([&] {
+      std::this_thread::sleep_for(delay);
+      KillExternalStore(**store);
+    });
+    for (uint64_t k = 0; k < kChangesMax && !oracle.stopped(); ++k) {
+      const SnapshotChange change = NextChange(random, oracle.Settled());
+      oracle.Step(change.name, change.state(), [&] { return change.ApplyTo(**store); })
+          .IgnoreError();
+    }
+    killer.join();
+    store->reset();
+    if (!oracle.stopped()) {
+      FailCase(result, fmt::format("{}: it went on as if nothing had happened", round));
+      return Status::Ok();
+    }
+    ++result.faults_injected;
+    oracle.GoOn();
     if (!CheckAfterCrash(options, rounds, oracle, round, result)) return Status::Ok();
     ++result.faults_repaired;
   }

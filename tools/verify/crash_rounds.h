@@ -31,6 +31,11 @@ struct CrashRounds {
 // An error: this machine couldn't play it.
 Status RunKillRounds(const CampaignOptions& options, const CrashRounds& rounds, CaseResult& result);
 
+// The process of a store outside kvbed is killed at seeded moments while kvbed changes snapshots in
+// it, and started again.
+Status RunExternalKillRounds(const CampaignOptions& options, const CrashRounds& rounds,
+                             CaseResult& result);
+
 // The power goes at a seeded operation: unsynced data and names are lost (kLostWrites), or a seeded
 // subset of them is there and writes are torn at a sector (kReorderedWrites).
 Status RunPowerCutRounds(const CampaignOptions& options, const CrashRounds& rounds, FaultKind how,

@@ -12,6 +12,7 @@
 #include "tools/verify/case_outcome.h"
 #include "tools/verify/damage_folder.h"
 #include "tools/verify/snapshot_change.h"
+#include "tools/verify/store_under_test.h"
 #include "verify/seeded_snapshot.h"
 
 namespace kvbed {
@@ -129,22 +130,28 @@ bool IsUndamagedWhole(const CampaignOptions& options, const std::vector<Manifest
 
 }  // namespace
 
-Status RunStoreDamage(const CampaignOptions& options, CaseLog& log) {
-  KVBED_CHECK(options.store.has_value());
+Status RunStoreDamage(const CampaignOptions& given, CaseLog& log) {
   if (!log.WantsBelow(kDamagePrefix)) return Status::Ok();
+  // Before the store makes its first file.
+  FolderInventory older;
+  if (given.damage_folder) {
+    KVBED_ASSIGN_OR_RETURN(older, ListFolder(*given.damage_folder));
+  }
+  KVBED_ASSIGN_OR_RETURN(const StoreUnderTest under, LookAtStore(given));
+  const CampaignOptions& options = under.options;
   CaseResult before = log.Start(fmt::format("{}none", kDamagePrefix), CaseKind::kControl);
   const auto skip_all = [&](const std::string& reason) {
     SkipCase(before, reason);
     log.Finish(std::move(before));
     return Status::Ok();
   };
+  if (!under.skipped.empty()) return skip_all(under.skipped);
   if (!options.damage_folder) return skip_all("no --damage-dir says where the store has its files");
   if (!KeepsFiles(options.store->kind)) {
     return skip_all("the store keeps nothing beyond its process");
   }
   const std::string& folder = *options.damage_folder;
   const std::vector<Manifest> snapshots = DamagedSnapshots(before.seed);
-  KVBED_ASSIGN_OR_RETURN(const FolderInventory older, ListFolder(folder));
   KVBED_RETURN_IF_ERROR(WriteDamaged(options, snapshots).WithContext(before.name));
   const std::string backup = options.work_folder + "/damage";
   KVBED_ASSIGN_OR_RETURN(const DamageFolder damaged, DamageFolder::Keep(folder, older, backup));

@@ -8,6 +8,7 @@
 #include "tools/verify/case_outcome.h"
 #include "tools/verify/fill_store.h"
 #include "tools/verify/snapshot_change.h"
+#include "tools/verify/store_under_test.h"
 #include "tools/verify/verify_child.h"
 #include "tools/verify/verify_worker.h"
 
@@ -44,11 +45,11 @@ struct ChildFill {
   bool not_limited = false;  // nothing that the store did met the limit
 };
 
-Result<ChildFill> FillInChild(const CampaignOptions& options, const FillJob& job,
-                              CaseResult& result) {
-  KVBED_ASSIGN_OR_RETURN(VerifyChild child,
-                         VerifyChild::Start(options.child_command,
-                                            SpecWithSettings(*options.store, options.settings)));
+Result<ChildFill> FillInChild(const CampaignOptions& options, const StoreSpec& spec,
+                              const FillJob& job, CaseResult& result) {
+  KVBED_ASSIGN_OR_RETURN(
+      VerifyChild child,
+      VerifyChild::Start(options.child_command, SpecWithSettings(spec, options.settings)));
   KVBED_RETURN_IF_ERROR(child.Send(job.Line()));
   ChildFill fill;
   std::string problem, failure = "it ended without a word";
@@ -113,7 +114,10 @@ Status RunFileSize(const CampaignOptions& options, CaseResult& result) {
   }
   const FillJob job = {
       .seed = result.seed, .snapshots_max = kSnapshotsMax, .file_bytes_max = kFileBytesMax};
-  KVBED_ASSIGN_OR_RETURN(const ChildFill fill, FillInChild(options, job, result));
+  StoreSpec spec = *options.store;
+  // The memory that kvbed shares with it is a file to the kernel too.
+  if (IsExternal(spec.kind)) spec.window_bytes = kFileBytesMax / 2;
+  KVBED_ASSIGN_OR_RETURN(const ChildFill fill, FillInChild(options, spec, job, result));
   // That it can't even be made under the limit is an answer, and harms nobody.
   if (!fill.refused.empty()) {
     ++result.faults_injected;
@@ -137,7 +141,7 @@ Status RunFullFilesystem(const CampaignOptions& options, CaseResult& result) {
                        .snapshots_max = kSnapshotsMax,
                        .small_filesystem = folder,
                        .small_filesystem_bytes = kFilesystemBytes};
-  KVBED_ASSIGN_OR_RETURN(const ChildFill fill, FillInChild(options, job, result));
+  KVBED_ASSIGN_OR_RETURN(const ChildFill fill, FillInChild(options, *options.store, job, result));
   if (!fill.refused.empty()) {
     SkipCase(result, "a store on a small filesystem can't be had: " + fill.refused);
   } else if (fill.not_limited && !Failed(result)) {
@@ -158,14 +162,21 @@ constexpr LimitCase kLimitCases[] = {
 
 }  // namespace
 
-Status RunStoreLimits(const CampaignOptions& options, CaseLog& log) {
-  KVBED_CHECK(options.store.has_value());
+Status RunStoreLimits(const CampaignOptions& given, CaseLog& log) {
+  constexpr std::string_view kPrefix = "store/limit/";
+  if (!log.WantsBelow(kPrefix)) return Status::Ok();
+  KVBED_ASSIGN_OR_RETURN(const StoreUnderTest under, LookAtStore(given));
+  const CampaignOptions& options = under.options;
+  if (!under.skipped.empty()) {
+    SkipCampaign(log, kPrefix, CaseKind::kFault, under.skipped);
+    return Status::Ok();
+  }
   for (const LimitCase& one : kLimitCases) {
     if (!log.Wants(one.name)) continue;
     CaseResult result = log.Start(one.name, CaseKind::kFault);
     KVBED_RETURN_IF_ERROR(one.run(options, result).WithContext(one.name));
     // What a failed case left goes too, so that the next one finds the store as it was.
-    if (result.status != CaseStatus::kSkip) {
+    if (result.status == CaseStatus::kPass) {
       const Status cleaned = CleanStore(options.open, *options.store, options.settings);
       if (!cleaned.ok()) FailCase(result, "afterwards: " + cleaned.ToString());
     }

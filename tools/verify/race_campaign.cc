@@ -17,6 +17,7 @@
 #include "tools/verify/case_outcome.h"
 #include "tools/verify/small_stores.h"
 #include "tools/verify/snapshot_change.h"
+#include "tools/verify/store_under_test.h"
 #include "tools/verify/verify_child.h"
 #include "tools/verify/verify_worker.h"
 #include "verify/seeded_snapshot.h"
@@ -504,7 +505,7 @@ Status RunRacesOf(const RaceStore& race, const std::string& prefix, const std::s
     std::error_code ignored;
     if (!folder.empty()) {
       fs::remove_all(folder, ignored);
-    } else if (status.ok() && result.status != CaseStatus::kSkip) {
+    } else if (status.ok() && result.status == CaseStatus::kPass) {
       status = CleanStore(race.options.open, race.spec, race.options.settings);
     }
     KVBED_RETURN_IF_ERROR(status.WithContext(name));
@@ -540,13 +541,19 @@ Status RunRaces(const CampaignOptions& options, CaseLog& log) {
   return Status::Ok();
 }
 
-Status RunStoreRaces(const CampaignOptions& options, CaseLog& log) {
-  KVBED_CHECK(options.store.has_value());
-  RaceStore race = {.options = options,
-                    .spec = *options.store,
+Status RunStoreRaces(const CampaignOptions& given, CaseLog& log) {
+  constexpr std::string_view kPrefix = "store/race/";
+  if (!log.WantsBelow(kPrefix)) return Status::Ok();
+  KVBED_ASSIGN_OR_RETURN(const StoreUnderTest under, LookAtStore(given));
+  if (!under.skipped.empty()) {
+    SkipCampaign(log, kPrefix, CaseKind::kRace, under.skipped);
+    return Status::Ok();
+  }
+  RaceStore race = {.options = under.options,
+                    .spec = *under.options.store,
                     .small = std::nullopt,
-                    .rounds = options.profile == VerifyProfile::kFull ? 20u : 2u};
-  return RunRacesOf(race, "store/race/", "", log);
+                    .rounds = given.profile == VerifyProfile::kFull ? 20u : 2u};
+  return RunRacesOf(race, std::string(kPrefix), "", log);
 }
 
 }  // namespace kvbed

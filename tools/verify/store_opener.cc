@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "backends/external_store.h"
+
 namespace kvbed {
 
 Result<std::unique_ptr<BlockStore>> OpenAsItIs(std::unique_ptr<Io> io, const StoreSpec& spec,
@@ -28,9 +30,15 @@ StoreSpec SpecWithSettings(StoreSpec spec, const StoreSettings& settings) {
   say(spec.direct, settings.direct, usual.direct);
   say(spec.capacity_bytes, settings.capacity_bytes, usual.capacity_bytes);
   say(spec.sync, settings.sync, usual.sync);
+  say(spec.timeout_ms, settings.timeout_ms, usual.timeout_ms);
+  say(spec.window_bytes, settings.window_bytes, usual.window_bytes);
+  say(spec.manifests, settings.manifests, usual.manifests);
   return spec;
 }
 
-bool CanRemoveRecords(const BlockStore&) { return true; }
+bool CanRemoveRecords(const BlockStore& store) {
+  const auto external = StateOfExternalStore(store);
+  return !external || external->capabilities.remove;
+}
 
 }  // namespace kvbed
