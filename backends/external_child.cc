@@ -135,6 +135,7 @@ Status ExternalChild::failure() const {
 }
 
 Status ExternalChild::Fail(std::string_view what, StatusCode code) {
+  if (Status first = failure(); !first.ok()) return first;
   std::string text = fmt::format("{}: the store failed in {} after {:.3f} s: {}", spec_, current_,
                                  Seconds(MonotonicNs() - current_began_ns_), what);
   const std::string words = lines_.LastWords();

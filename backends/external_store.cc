@@ -438,7 +438,7 @@ StoreInfo ExternalStore::DoInfo() const {
                             state.name.empty() ? std::string("a store") : state.name);
   info.uuid = uuid_;
   info.ioengine = "none";
-  info.ioengine_reason = info.direct_reason = "the store's own affair";
+  info.direct_reason = "the store's own affair";
   info.registered_buffers_reason = info.registered_files_reason =
       "records reach the store through shared memory";
   info.alignment_bytes = kPageBytes;

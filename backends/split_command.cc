@@ -47,15 +47,12 @@ std::string QuoteWord(std::string_view text) {
   bool quoted = text.empty();
   for (const char c : text) quoted |= !plain(c);
   if (!quoted) return std::string(text);
-  std::string out = "'";
+  std::string out = "\"";
   for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
   }
-  return out + "'";
+  return out + '"';
 }
 
 }  // namespace kvbed

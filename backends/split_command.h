@@ -19,7 +19,8 @@ struct CommandWord {
 // them a backslash takes the next character as it is. Invalid argument for an open quote.
 Result<std::vector<CommandWord>> SplitCommand(std::string_view line);
 
-// One word for SplitCommand.
+// One word for SplitCommand, with double quotes where it needs any, so that a line of them can
+// stand between the single quotes of a shell.
 std::string QuoteWord(std::string_view text);
 
 }  // namespace kvbed

@@ -275,9 +275,9 @@ Result<StoreSpec> ParseExec(std::string_view text) {
   if (begin == words.size()) {
     return Status::InvalidArgument("it names no command; write exec:COMMAND LINE");
   }
-  const char* const first = words[begin].written.data();
-  const std::string_view last = words.back().written;
-  spec.path = std::string(first, last.data() + last.size());
+  for (size_t i = begin; i < words.size(); ++i) {
+    spec.path += (i > begin ? " " : "") + QuoteWord(words[i].text);
+  }
   KVBED_RETURN_IF_ERROR(CheckSettings(spec.kind, EffectiveSettings(spec, {})));
   return spec;
 }

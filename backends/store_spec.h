@@ -62,7 +62,7 @@ Result<SyncMode> ParseSyncMode(std::string_view name);
 
 struct StoreSpec {
   StoreKind kind = StoreKind::kSlab;
-  std::string path;  // decoded; empty for memory; exec: the command line as it was written
+  std::string path;  // decoded; empty for memory; exec: the command line
 
   // Set when the spec says so; then they win over the command's.
   std::optional<uint32_t> iodepth;
