@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "backends/io.h"
 #include "backends/store_folder.h"
@@ -16,6 +17,8 @@ struct StoreOpenOptions {
   StoreAccess access = StoreAccess::kRead;
   StoreSettings defaults;          // what the spec doesn't say
   uint64_t record_bytes_hint = 0;  // what a writer is about to put; 0: not known
+  // The kvbed command, which hosts plug-ins in a process of its own; empty: this very program.
+  std::string plugin_host;
 };
 
 // Channels are opened with EffectiveSettings(spec, defaults).iodepth.

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "backends/byte_size.h"
 #include "backends/nearest_name.h"
+#include "backends/split_command.h"
+#include "offload/aligned_buffer.h"
 #include "offload/bytes.h"
 #include "offload/manifest.h"
 
@@ -17,13 +20,18 @@ namespace kvbed {
 namespace {
 
 constexpr std::string_view kGrammar = "KIND:PATH[?key=value&...][#SNAPSHOT]";
+constexpr std::string_view kExecGrammar = "exec:[key=value ...] COMMAND LINE [#SNAPSHOT]";
 constexpr uint32_t kIodepthMax = 4096;
+constexpr uint64_t kTimeoutMsMax = 86'400'000;
+constexpr uint64_t kWindowBytesMax = uint64_t{1} << 40;
 
-constexpr std::array<std::pair<StoreKind, std::string_view>, 4> kKinds{{
+constexpr std::array<std::pair<StoreKind, std::string_view>, 6> kKinds{{
     {StoreKind::kSlab, "slab"},
     {StoreKind::kRocksDb, "rocksdb"},
     {StoreKind::kFiles, "files"},
     {StoreKind::kMemory, "memory"},
+    {StoreKind::kPlugin, "plugin"},
+    {StoreKind::kExec, "exec"},
 }};
 constexpr std::array<std::pair<DirectMode, std::string_view>, 3> kDirectModes{{
     {DirectMode::kRequired, "required"},
@@ -56,6 +64,7 @@ constexpr std::array<std::pair<DbChecksum, std::string_view>, 2> kChecksums{{
 
 std::vector<std::string_view> OptionsOf(StoreKind kind) {
   if (kind == StoreKind::kMemory) return {"iodepth", "capacity"};
+  if (IsExternal(kind)) return {"iodepth", "timeout", "window", "manifests"};
   if (kind == StoreKind::kRocksDb) {
     return {"iodepth", "ioengine", "direct", "capacity", "layout", "wal", "fs", "crc"};
   }
@@ -66,7 +75,7 @@ std::vector<SyncMode> SyncModesOf(StoreKind kind) {
   if (kind == StoreKind::kFiles) {
     return {SyncMode::kFull, SyncMode::kNone, SyncMode::kCommit, SyncMode::kBlock};
   }
-  if (kind == StoreKind::kRocksDb) return {SyncMode::kFull};
+  if (kind == StoreKind::kRocksDb || IsExternal(kind)) return {SyncMode::kFull};
   return {SyncMode::kFull, SyncMode::kNone};
 }
 
@@ -152,9 +161,43 @@ Result<uint32_t> ParseIodepth(std::string_view text) {
   return value;
 }
 
+// Seconds with at most three decimals.
+Result<uint64_t> ParseTimeoutMs(std::string_view text) {
+  double seconds = 0;
+  const char* const stop = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), stop, seconds, std::chars_format::fixed);
+  const bool number = parsed.ec == std::errc() && parsed.ptr == stop;
+  const double ms = number && seconds > 0 && seconds <= 1e6 ? std::round(seconds * 1000) : 0;
+  if (ms < 1 || ms > static_cast<double>(kTimeoutMsMax)) {
+    return Status::InvalidArgument(fmt::format(
+        "timeout '{}' is not a number of seconds from 0.001 to {}", text, kTimeoutMsMax / 1000));
+  }
+  return static_cast<uint64_t>(ms);
+}
+
+Result<uint64_t> ParseWindow(std::string_view text) {
+  KVBED_ASSIGN_OR_RETURN(const uint64_t bytes, ParseByteSize(text, "window"));
+  if (bytes > 0 && bytes <= kWindowBytesMax) return RoundUp(bytes, kPageBytes);
+  return Status::InvalidArgument(fmt::format("window '{}' is not 1 byte to 1 TiB", text));
+}
+
+Result<std::string> ParseFolder(std::string_view key, std::string_view text) {
+  if (!text.empty()) return std::string(text);
+  return Status::InvalidArgument(fmt::format("{}= names no folder", key));
+}
+
 Status ParseOption(std::string_view key, std::string_view value, StoreSpec& spec) {
   const std::vector<std::string_view> known = OptionsOf(spec.kind);
   if (std::find(known.begin(), known.end(), key) == known.end()) {
+    if (spec.kind == StoreKind::kPlugin && !key.empty()) {
+      for (const auto& [other, ignored] : spec.plugin_options) {
+        if (other == key) {
+          return Status::InvalidArgument(fmt::format("option '{}' is given twice", key));
+        }
+      }
+      spec.plugin_options.emplace_back(key, value);
+      return Status::Ok();
+    }
     return UnknownName(fmt::format("option of a {} store", StoreKindName(spec.kind)), key, known);
   }
   const auto set = [&](auto& field, auto parsed) -> Status {
@@ -171,6 +214,9 @@ Status ParseOption(std::string_view key, std::string_view value, StoreSpec& spec
   if (key == "layout") return set(spec.layout, ParseName(kLayouts, "layout", value));
   if (key == "wal") return set(spec.wal, ParseName(kWalModes, "wal", value));
   if (key == "fs") return set(spec.fs, ParseName(kFileSystems, "fs", value));
+  if (key == "timeout") return set(spec.timeout_ms, ParseTimeoutMs(value));
+  if (key == "window") return set(spec.window_bytes, ParseWindow(value));
+  if (key == "manifests") return set(spec.manifests, ParseFolder(key, value));
   return set(spec.crc, ParseName(kChecksums, "crc", value));
 }
 
@@ -182,7 +228,11 @@ Status ParseOptions(std::string_view text, StoreSpec& spec) {
     if (equals == std::string_view::npos) {
       return Status::InvalidArgument(fmt::format("option '{}' is not key=value", option));
     }
-    KVBED_RETURN_IF_ERROR(ParseOption(option.substr(0, equals), option.substr(equals + 1), spec));
+    std::string value(option.substr(equals + 1));
+    if (spec.kind == StoreKind::kPlugin) {
+      KVBED_ASSIGN_OR_RETURN(value, DecodePath(value));
+    }
+    KVBED_RETURN_IF_ERROR(ParseOption(option.substr(0, equals), value, spec));
     if (end == text.size()) return Status::Ok();
     text.remove_prefix(end + 1);
   }
@@ -199,16 +249,51 @@ Status CheckFileSystem(const StoreSpec& spec) {
                   direct ? "direct=required" : "ioengine=io_uring"));
 }
 
+bool IsOptionWord(std::string_view word) {
+  const size_t equals = word.find('=');
+  if (equals == std::string_view::npos || equals == 0) return false;
+  return std::all_of(word.begin(), word.begin() + static_cast<ptrdiff_t>(equals),
+                     [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+}
+
+// Options, the command, and a snapshot: `exec:timeout=5 python3 store.py --dir /x #s1`.
+Result<StoreSpec> ParseExec(std::string_view text) {
+  StoreSpec spec;
+  spec.kind = StoreKind::kExec;
+  KVBED_ASSIGN_OR_RETURN(std::vector<CommandWord> words, SplitCommand(text));
+  size_t begin = 0;
+  while (begin < words.size() && IsOptionWord(words[begin].text)) {
+    const std::string& word = words[begin++].text;
+    const size_t equals = word.find('=');
+    KVBED_RETURN_IF_ERROR(ParseOption(word.substr(0, equals), word.substr(equals + 1), spec));
+  }
+  if (begin < words.size() && words.back().written.starts_with('#')) {
+    spec.snapshot = words.back().text.substr(1);
+    KVBED_RETURN_IF_ERROR(ValidateSnapshotName(spec.snapshot));
+    words.pop_back();
+  }
+  if (begin == words.size()) {
+    return Status::InvalidArgument("it names no command; write exec:COMMAND LINE");
+  }
+  for (size_t i = begin; i < words.size(); ++i) {
+    spec.path += (i > begin ? " " : "") + QuoteWord(words[i].text);
+  }
+  KVBED_RETURN_IF_ERROR(CheckSettings(spec.kind, EffectiveSettings(spec, {})));
+  return spec;
+}
+
 Result<StoreSpec> Parse(std::string_view text) {
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos ||
       text.substr(0, colon).find('/') != std::string_view::npos) {
     return Status::InvalidArgument(
-        fmt::format("it has no kind; write slab:PATH, rocksdb:PATH, files:PATH or memory:"));
+        fmt::format("it has no kind; write slab:PATH, rocksdb:PATH, files:PATH, memory:, "
+                    "plugin:LIBRARY or exec:COMMAND"));
   }
   StoreSpec spec;
   KVBED_ASSIGN_OR_RETURN(spec.kind, ParseName(kKinds, "store kind", text.substr(0, colon)));
   text.remove_prefix(colon + 1);
+  if (spec.kind == StoreKind::kExec) return ParseExec(text);
 
   if (const size_t hash = text.find('#'); hash != std::string_view::npos) {
     spec.snapshot = std::string(text.substr(hash + 1));
@@ -224,12 +309,35 @@ Result<StoreSpec> Parse(std::string_view text) {
     return Status::InvalidArgument("a memory store has no path; write memory:");
   }
   if (spec.kind != StoreKind::kMemory && spec.path.empty()) {
-    return Status::InvalidArgument(
-        fmt::format("it names no folder; write {0}:PATH", StoreKindName(spec.kind)));
+    return Status::InvalidArgument(fmt::format(
+        "it names no {}; write {}:PATH", spec.kind == StoreKind::kPlugin ? "library" : "folder",
+        StoreKindName(spec.kind)));
   }
   KVBED_RETURN_IF_ERROR(CheckSettings(spec.kind, EffectiveSettings(spec, {})));
   KVBED_RETURN_IF_ERROR(CheckFileSystem(spec));
   return spec;
+}
+
+// "5", "0.25"
+std::string SecondsText(uint64_t ms) {
+  std::string text = fmt::format("{}.{:03}", ms / 1000, ms % 1000);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+std::string ExecText(const StoreSpec& spec) {
+  std::string text = "exec:";
+  const auto add = [&](std::string_view key, auto&& value) {
+    text += fmt::format("{} ", QuoteWord(fmt::format("{}={}", key, value)));
+  };
+  if (spec.iodepth) add("iodepth", *spec.iodepth);
+  if (spec.timeout_ms) add("timeout", SecondsText(*spec.timeout_ms));
+  if (spec.window_bytes) add("window", *spec.window_bytes);
+  if (spec.manifests) add("manifests", *spec.manifests);
+  text += spec.path;
+  if (!spec.snapshot.empty()) text += " #" + spec.snapshot;
+  return text;
 }
 
 }  // namespace
@@ -256,7 +364,10 @@ StoreSettings EffectiveSettings(const StoreSpec& spec, const StoreSettings& defa
           .layout = spec.layout ? spec.layout : defaults.layout,
           .wal = spec.wal.value_or(defaults.wal),
           .fs = spec.fs.value_or(defaults.fs),
-          .crc = spec.crc.value_or(defaults.crc)};
+          .crc = spec.crc.value_or(defaults.crc),
+          .timeout_ms = spec.timeout_ms.value_or(defaults.timeout_ms),
+          .window_bytes = spec.window_bytes.value_or(defaults.window_bytes),
+          .manifests = spec.manifests.value_or(defaults.manifests)};
 }
 
 Status CheckSettings(StoreKind kind, const StoreSettings& settings) {
@@ -272,10 +383,12 @@ Status CheckSettings(StoreKind kind, const StoreSettings& settings) {
 Result<StoreSpec> ParseStoreSpec(std::string_view text) {
   auto spec = Parse(text);
   if (spec.ok()) return spec;
-  return spec.status().WithContext(fmt::format("store '{}' ({})", text, kGrammar));
+  const std::string_view grammar = text.starts_with("exec:") ? kExecGrammar : kGrammar;
+  return spec.status().WithContext(fmt::format("store '{}' ({})", text, grammar));
 }
 
 std::string StoreSpec::ToString() const {
+  if (kind == StoreKind::kExec) return ExecText(*this);
   std::string text = fmt::format("{}:{}", StoreKindName(kind), EncodePath(path));
   char separator = '?';
   const auto add = [&](std::string_view key, auto&& value) {
@@ -290,6 +403,10 @@ std::string StoreSpec::ToString() const {
   if (wal) add("wal", NameIn(kWalModes, *wal));
   if (fs) add("fs", NameIn(kFileSystems, *fs));
   if (crc) add("crc", NameIn(kChecksums, *crc));
+  if (timeout_ms) add("timeout", SecondsText(*timeout_ms));
+  if (window_bytes) add("window", *window_bytes);
+  if (manifests) add("manifests", EncodePath(*manifests));
+  for (const auto& [key, value] : plugin_options) add(key, EncodePath(value));
   if (!snapshot.empty()) text += '#' + snapshot;
   return text;
 }

@@ -1,11 +1,13 @@
-// A store's specification as users write it: KIND:PATH[?key=value&...][#SNAPSHOT].
-// It names a store and its options and opens nothing.
+// A store's specification as users write it: KIND:PATH[?key=value&...][#SNAPSHOT], or
+// exec:[key=value ...] COMMAND LINE [#SNAPSHOT]. It names a store and its options and opens
+// nothing.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backends/io.h"
@@ -13,7 +15,12 @@
 
 namespace kvbed {
 
-enum class StoreKind : uint8_t { kSlab, kRocksDb, kFiles, kMemory };
+enum class StoreKind : uint8_t { kSlab, kRocksDb, kFiles, kMemory, kPlugin, kExec };
+
+// Whether its records are kept by something that isn't kvbed: external_store.h.
+constexpr bool IsExternal(StoreKind kind) {
+  return kind == StoreKind::kPlugin || kind == StoreKind::kExec;
+}
 
 enum class DirectMode : uint8_t {
   kRequired,  // an error where direct I/O can't be had
@@ -46,16 +53,16 @@ enum class DbChecksum : uint8_t {
   kStock,  // as RocksDB's library computes it
 };
 
-std::string_view StoreKindName(StoreKind kind);          // "slab", "rocksdb", "files", "memory"
-std::string_view DirectModeName(DirectMode mode);        // "required", "optional", "off"
-std::string_view SyncModeName(SyncMode mode);            // "full", "none", "commit", "block"
+std::string_view StoreKindName(StoreKind kind);    // "slab", "rocksdb", "files", "memory", ...
+std::string_view DirectModeName(DirectMode mode);  // "required", "optional", "off"
+std::string_view SyncModeName(SyncMode mode);      // "full", "none", "commit", "block"
 std::string_view RecordLayoutName(RecordLayout layout);  // "blob", "index"
 Result<DirectMode> ParseDirectMode(std::string_view name);
 Result<SyncMode> ParseSyncMode(std::string_view name);
 
 struct StoreSpec {
   StoreKind kind = StoreKind::kSlab;
-  std::string path;  // decoded; empty for memory
+  std::string path;  // decoded; empty for memory; exec: the command line
 
   // Set when the spec says so; then they win over the command's.
   std::optional<uint32_t> iodepth;
@@ -67,6 +74,11 @@ struct StoreSpec {
   std::optional<WalMode> wal;
   std::optional<DbFileSystem> fs;
   std::optional<DbChecksum> crc;
+  std::optional<uint64_t> timeout_ms;
+  std::optional<uint64_t> window_bytes;
+  std::optional<std::string> manifests;
+  // plugin: the other keys and their values, decoded as the path is, for the plug-in.
+  std::vector<std::pair<std::string, std::string>> plugin_options;
 
   std::string snapshot;  // empty for none
 
@@ -86,6 +98,10 @@ struct StoreSettings {
   WalMode wal = WalMode::kOff;
   DbFileSystem fs = DbFileSystem::kSeam;
   DbChecksum crc = DbChecksum::kFast;
+  // Of plugin: and exec: stores.
+  uint64_t timeout_ms = 30'000;      // for each call
+  uint64_t window_bytes = 64 << 20;  // shared with the store; more where one record needs it
+  std::string manifests;             // the folder of a store's manifests that keeps none itself
   bool operator==(const StoreSettings&) const = default;
 };
 
@@ -95,8 +111,10 @@ StoreSettings EffectiveSettings(const StoreSpec& spec, const StoreSettings& defa
 // them.
 Status CheckSettings(StoreKind kind, const StoreSettings& settings);
 
-// In the path, and nowhere else, %XX stands for a byte; `?`, `#`, `&` and `%` must be written so.
-// An unknown kind, option or value is an invalid argument that names the nearest right one.
+// In the path and a plug-in's values, and nowhere else, %XX stands for a byte; `?`, `#`, `&` and
+// `%` must be written so. A command line is split as split_command.h says; words key=value before
+// it are options, and a last word #NAME is the snapshot. An unknown kind, option or value is an
+// invalid argument that names the nearest right one.
 Result<StoreSpec> ParseStoreSpec(std::string_view text);
 
 }  // namespace kvbed

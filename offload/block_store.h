@@ -190,6 +190,9 @@ class BlockStore {
  protected:
   BlockStore() = default;
 
+  // For a store that has been opened anew beneath its handle.
+  void ForgetFailedFlush() { flush_failed_ = false; }
+
   // A channel handle is the store's own number; Do* verbs on one handle come from one thread.
   virtual Result<uint32_t> DoOpenChannel(const ChannelOptions& options) = 0;
   virtual void DoCloseChannel(uint32_t channel) = 0;  // nothing is outstanding

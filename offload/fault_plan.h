@@ -30,6 +30,7 @@ enum class FaultKind : uint8_t {
   kEagain,
   kEintr,
   kDelay,  // completes `amount` microseconds later
+  kKill,   // the process is killed right before it (SIGKILL), whatever is in flight
 };
 
 enum class FaultTarget : uint8_t {

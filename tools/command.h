@@ -17,5 +17,6 @@ void AddPlanCommand(CommandLine& line);
 void AddVerifyCommand(CommandLine& line);
 void AddStoreCommands(CommandLine& line);
 void AddDoctorCommand(CommandLine& line);
+void AddVerifyChildCommand(CommandLine& line);
 
 }  // namespace kvbed

@@ -97,10 +97,12 @@ OptionHandle AddStoreOptions(OptionSet& set, StoreOptions& options, StoreKinds k
   set.Group("Store");
   const auto store =
       set.Text("-s,--store", "SPEC",
-               kinds == StoreKinds::kAny ? "slab:DIR, rocksdb:DIR, files:DIR or memory:; options "
-                                           "of its own as in 'rocksdb:DIR?wal=on&layout=index'"
-                                         : "slab:DIR, rocksdb:DIR or files:DIR; options of its own "
-                                           "as in 'rocksdb:DIR?wal=on&layout=index'",
+               kinds == StoreKinds::kAny ? "slab:DIR, rocksdb:DIR, files:DIR, memory:, "
+                                           "plugin:LIBRARY or exec:COMMAND; options of its own as "
+                                           "in 'rocksdb:DIR?wal=on&layout=index'"
+                                         : "slab:DIR, rocksdb:DIR, files:DIR, plugin:LIBRARY or "
+                                           "exec:COMMAND; options of its own as in "
+                                           "'rocksdb:DIR?wal=on&layout=index'",
                options.spec);
   AddStoreTuningOptions(set, options);
   return store;

@@ -3,6 +3,8 @@
 #include <csignal>
 #include <exception>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "tools/bus_error.h"
 #include "tools/command.h"
@@ -10,6 +12,7 @@
 #include "tools/console.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
+#include "tools/plugin_host.h"
 #include "tools/version.h"
 
 namespace {
@@ -20,6 +23,10 @@ constexpr const char* kDescription =
     "  kvbed run -m MODEL --prompt \"The capital of France is\" -n 11";
 
 int Main(int argc, char** argv) {
+  // Before any signal is taken over: what happens to a plug-in is to be seen as it is.
+  if (argc > 2 && argv[1] == kvbed::kPluginHostCommand) {
+    return kvbed::HostPlugin(argv[2], std::vector<std::string>(argv + 3, argv + argc));
+  }
   kvbed::CommandLine line("kvbed", kDescription, kvbed::VersionText());
   kvbed::AddRunCommand(line);
   kvbed::AddSnapshotCommand(line);
@@ -33,6 +40,7 @@ int Main(int argc, char** argv) {
   kvbed::AddPlanCommand(line);
   kvbed::AddVerifyCommand(line);
   kvbed::AddDoctorCommand(line);
+  kvbed::AddVerifyChildCommand(line);
   const kvbed::InterruptGuard guard;
   // A reader that goes away (head, a dead parent) is an error of the write, not a death by signal.
   std::signal(SIGPIPE, SIG_IGN);

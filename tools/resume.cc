@@ -92,6 +92,7 @@ class ResumeJob {
     }
     const StoreAccess access = options_.save ? StoreAccess::kWrite : StoreAccess::kRead;
     KVBED_ASSIGN_OR_RETURN(store_, OpenNamed(named_, access, 0));
+    KVBED_RETURN_IF_ERROR(CheckHoldsSnapshots(*store_));
     if (named_.spec.snapshot.empty()) {
       return Status::InvalidArgument(fmt::format("--store {} names no snapshot: add #NAME; {}",
                                                  options_.store.spec, SnapshotNames(*store_)));

@@ -139,6 +139,7 @@ class MainJob {
   Status OpenForWriting() {
     const uint64_t record_bytes = pool_->geometry().record_bytes();
     KVBED_ASSIGN_OR_RETURN(store_, OpenNamed(store_name_, StoreAccess::kCreate, record_bytes));
+    KVBED_RETURN_IF_ERROR(CheckHoldsSnapshots(*store_));
     name_ = options_.name.empty() ? "run" : options_.name;
     if (options_.name.empty()) {
       KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store_->ListManifests());

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "backends/external_store.h"
 #include "tools/exit_code.h"
 #include "tools/wording.h"
 
@@ -60,6 +61,31 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+Status CheckHoldsSnapshots(const BlockStore& store) {
+  const auto external = StateOfExternalStore(store);
+  if (!external) return Status::Ok();
+  const std::string spec = store.info().spec;
+  if (external->lossy) {
+    return Status::InvalidArgument(
+        fmt::format("{} is lossy, by its own word: what comes back can't be the bytes that were "
+                    "offloaded; `kvbed verify` measures its drift",
+                    spec));
+  }
+  if (external->manifests != ExternalStoreState::Manifests::kMemory) return Status::Ok();
+  return Status::InvalidArgument(
+      fmt::format("{} keeps no manifests, and a snapshot is gone without its manifest: name a "
+                  "folder for them with manifests=DIR in the spec",
+                  spec));
+}
+
+Status CheckIsOurs(const StoreSpec& spec, const std::string& command) {
+  if (!IsExternal(spec.kind)) return Status::Ok();
+  return Status::InvalidArgument(
+      fmt::format("{} measures kvbed's own stores, of which it knows the files: {} is verified by "
+                  "`kvbed verify` and used by run, snapshot and resume",
+                  command, spec.ToString()));
+}
+
 Status CheckNameIsFree(BlockStore& store, const std::string& spec, const std::string& name,
                        bool replace) {
   KVBED_RETURN_IF_ERROR(ValidateSnapshotName(name));
@@ -86,7 +112,10 @@ void WarnOfUnreadable(BlockStore& store, std::vector<std::string>& warnings) {
 
 Status CheckRoom(const BlockStore& store, uint64_t records, uint64_t record_bytes) {
   const StoreInfo info = store.info();
-  const bool limited = info.kind != StoreKindName(StoreKind::kMemory) || info.capacity_bytes != 0;
+  // What has no files that we know has no limit either but one that it was given.
+  const bool has_files =
+      info.kind != StoreKindName(StoreKind::kMemory) && !StateOfExternalStore(store).has_value();
+  const bool limited = has_files || info.capacity_bytes != 0;
   if (!limited || records <= info.free_bytes / record_bytes) return Status::Ok();
   const bool reserve = info.spec.find("capacity=") == std::string::npos;
   return Status::OutOfSpace(fmt::format(
@@ -120,11 +149,16 @@ std::string SnapshotNames(BlockStore& store) {
 
 std::string PathOfSpec(const std::string& spec) {
   const auto parsed = ParseStoreSpec(spec);
-  return parsed.ok() ? parsed->path : std::string();
+  return parsed.ok() && !IsExternal(parsed->kind) ? parsed->path : std::string();
 }
 
 std::string DescribeIo(const StoreInfo& info) {
-  if (info.ioengine == "none") return "copies in memory, no file";
+  if (info.ioengine == "none" && info.kind == StoreKindName(StoreKind::kMemory)) {
+    return "copies in memory, no file";
+  }
+  if (info.ioengine == "none") {
+    return fmt::format("the store's own; at most {} records in a call", info.iodepth_requested);
+  }
   if (info.ioengine_reason.starts_with("fs=posix")) {
     return fmt::format("RocksDB's own calls, buffered on {}", info.fs_type);
   }

@@ -38,6 +38,13 @@ class TemporaryFolder {
   std::string path_;
 };
 
+// Before any work, of a command that stores a snapshot for another opening of the store, and proves
+// it bit for bit: refuses a store outside kvbed that would lose the manifest, or that is lossy.
+Status CheckHoldsSnapshots(const BlockStore& store);
+
+// "bench measures a disk...": invalid argument for a store outside kvbed.
+Status CheckIsOurs(const StoreSpec& spec, const std::string& command);
+
 // Before any work: a name that is none, or that is taken when nothing is to be replaced.
 Status CheckNameIsFree(BlockStore& store, const std::string& spec, const std::string& name,
                        bool replace);
@@ -58,7 +65,8 @@ int ExitCodeForSnapshot(const Status& status);
 // "its snapshots are: s1, s2", for a message about one that isn't named or isn't there.
 std::string SnapshotNames(BlockStore& store);
 
-// The folder of a spec's text, for asking about its filesystem; empty for memory.
+// The folder of a spec's text, for asking about its filesystem; empty for memory, and where only
+// the store knows.
 std::string PathOfSpec(const std::string& spec);
 
 // "io_uring, depth 16 (16 reached), O_DIRECT on ext4, registered buffers and files, SINGLE_ISSUER"

@@ -40,7 +40,7 @@ Result<OpenedStore> Open(const StoreCommandOptions& options, StoreAccess access)
   }
   KVBED_ASSIGN_OR_RETURN(opened.store, OpenNamed(opened.named, access, 0));
   EnvironmentQuery query;
-  query.path = opened.named.spec.path;
+  query.path = PathOfSpec(options.store.spec);
   opened.json["env"] = EnvironmentJson(ReadEnvironment(query));
   return opened;
 }
@@ -280,7 +280,8 @@ void AddOne(CommandLine& line, const std::string& name, const std::string& summa
   OptionSet set = line.AddCommand("store " + name, summary);
   set.Group("Store");
   set.Required(set.Text("SPEC", "SPEC",
-                        "slab:DIR, rocksdb:DIR or files:DIR; 'DIR#NAME' for one snapshot",
+                        "slab:DIR, rocksdb:DIR, files:DIR, plugin:LIBRARY or exec:COMMAND; "
+                        "'DIR#NAME' for one snapshot",
                         options.store.spec));
   AddStoreTuningOptions(set, options.store);
   AddOutputOptions(set, options.output);

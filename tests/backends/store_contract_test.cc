@@ -35,12 +35,12 @@ class StoreContractTest : public ::testing::TestWithParam<StoreCase> {
 
   std::unique_ptr<BlockStore> Open(StoreAccess access) {
     std::string text = GetParam().spec;
-    if (const size_t at = text.find("{}"); at != std::string::npos) {
+    for (size_t at; (at = text.find("{}")) != std::string::npos;) {
       text.replace(at, 2, dir_ / "store");
     }
     auto spec = ParseStoreSpec(text);
     EXPECT_OK(spec);
-    auto store = OpenStore(*spec, {.access = access});
+    auto store = OpenStore(*spec, {.access = access, .plugin_host = KVBED_COMMAND});
     EXPECT_OK(store);
     if (!store.ok()) return nullptr;
     if (!GetParam().faulty) return std::move(*store);
@@ -425,6 +425,18 @@ const StoreCase kStoreCases[] = {
     {"RocksDbIndexWal", "rocksdb:{}?layout=index&wal=on", false, true, kRocksDbLog},
 #endif
     {"FaultyWithoutFaults", "memory:", true, false},
+    {"Plugin", "plugin:" KVBED_TEST_PLUGIN "?path={}", false, true},
+    {"PluginInSmallWindow", "plugin:" KVBED_TEST_PLUGIN "?window=2101248&path={}", false, true},
+    {"PluginOnlyWhatIsRequired", "plugin:" KVBED_TEST_PLUGIN_BARE "?manifests={}.m&path={}", false,
+     true},
+    {"PluginWithoutPersistence", "plugin:" KVBED_TEST_PLUGIN_BARE "?path={}", false, false},
+    {"PluginExample", "plugin:" KVBED_EXAMPLE_PLUGIN "?manifests={}.m&path={}", false, true},
+    {"Exec", "exec:" KVBED_TEST_EXEC_STORE " --dir {}", false, true},
+    {"ExecOnlyWhatIsRequired",
+     "exec:manifests={}.m " KVBED_TEST_EXEC_STORE
+     " --dir {} --without flush,exists,remove,list,manifests",
+     false, true},
+    {"ExecExample", "exec:" KVBED_EXAMPLE_EXEC_STORE " --dir {}", false, true},
 };
 
 INSTANTIATE_TEST_SUITE_P(EveryStore, StoreContractTest, ::testing::ValuesIn(kStoreCases),

@@ -59,17 +59,44 @@ TEST(StoreSpecTest, TextComesBack) {
   for (const char* text :
        {"slab:/data/kv", "memory:", "memory:?iodepth=4&capacity=1000", "slab:a%3Fb%23c%26d%25e#s",
         "slab:/kv?iodepth=32&ioengine=io_uring&direct=off&capacity=4096&sync=full#s1",
-        "rocksdb:/rdb?layout=index&wal=on&fs=posix&crc=stock#s"}) {
+        "rocksdb:/rdb?layout=index&wal=on&fs=posix&crc=stock#s",
+        "plugin:./lib%26x.so?iodepth=2&timeout=0.25&window=8192&manifests=/m%3F&path=/d%26#s",
+        "exec:python3 a.py", "exec:iodepth=2 timeout=1.5 \"manifests=/m m\" a \"b c\" --d=e #s"}) {
     EXPECT_EQ(Spec(text).ToString(), text);
     EXPECT_EQ(Spec(Spec(text).ToString()), Spec(text));
   }
+}
+
+TEST(StoreSpecTest, APluginHasItsOwnOptionsBesidesKvbeds) {
+  const StoreSpec spec =
+      Spec("plugin:./lib%26x.so?timeout=2.5&path=/data%3Fx&iodepth=4&direct=on&window=5000#s");
+  EXPECT_EQ(spec.kind, StoreKind::kPlugin);
+  EXPECT_EQ(spec.path, "./lib&x.so");
+  EXPECT_EQ(spec.timeout_ms, 2500u);
+  EXPECT_EQ(spec.iodepth, 4u);
+  EXPECT_EQ(spec.window_bytes, 8192u);
+  EXPECT_EQ(spec.plugin_options, (std::vector<std::pair<std::string, std::string>>{
+                                     {"path", "/data?x"}, {"direct", "on"}}));
+  EXPECT_EQ(spec.snapshot, "s");
+}
+
+TEST(StoreSpecTest, ACommandLineFollowsItsOptions) {
+  const StoreSpec spec =
+      Spec("exec:timeout=5 'manifests=/m m' python3 'my store.py' --x=1 a#b #s-1");
+  EXPECT_EQ(spec.kind, StoreKind::kExec);
+  EXPECT_EQ(spec.path, "python3 \"my store.py\" --x=1 \"a#b\"");
+  EXPECT_EQ(spec.timeout_ms, 5000u);
+  EXPECT_EQ(spec.manifests, "/m m");
+  EXPECT_EQ(spec.snapshot, "s-1");
+  EXPECT_EQ(Spec("exec:store '#no'").snapshot, "");
+  EXPECT_EQ(Spec("exec:/usr/bin/env A=1 store").path, "/usr/bin/env A=1 store");
 }
 
 TEST(StoreSpecTest, WhatIsWrongIsNamedWithTheNearestRightName) {
   const std::pair<const char*, const char*> cases[] = {
       {"slap:/kv", "did you mean 'slab'?"},
       {"mem:", "did you mean 'memory'?"},
-      {"zzz:/kv", "not one of slab, rocksdb, files, memory"},
+      {"zzz:/kv", "not one of slab, rocksdb, files, memory, plugin, exec"},
       {"/data/kv", "it has no kind"},
       {"./a:b", "it has no kind"},
       {"", "it has no kind"},
@@ -92,6 +119,18 @@ TEST(StoreSpecTest, WhatIsWrongIsNamedWithTheNearestRightName) {
       {"slab:/kv?iodepth=4x", "1 to 4096"},
       {"slab:/kv?iodepth=4&iodepth=5", "given twice"},
       {"slab:/kv?capacity=lots", "KiB"},
+      {"plugin:?path=/x", "names no library"},
+      {"plugin:./a.so?timeout=0", "0.001"},
+      {"plugin:./a.so?timeout=fast", "0.001"},
+      {"plugin:./a.so?window=0", "1 byte to 1 TiB"},
+      {"plugin:./a.so?manifests=", "names no folder"},
+      {"plugin:./a.so?x=1&x=2", "given twice"},
+      {"plugin:./a.so?=1", "not one of iodepth"},
+      {"exec:", "names no command"},
+      {"exec:timeout=3", "names no command"},
+      {"exec:tiemout=3 a", "did you mean 'timeout'?"},
+      {"exec:a 'b", "isn't closed"},
+      {"exec:a #b/c", "snapshot name"},
       {"slab:/kv#", "snapshot name"},
       {"slab:/kv#a/b", "snapshot name"},
       {"slab:/kv#../x", "snapshot name"},

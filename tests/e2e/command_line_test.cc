@@ -154,6 +154,15 @@ TEST(Install, TheInstalledCommandRuns) {
   const CommandRun run = RunCommand(prefix / "bin/kvbed", {"--version"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_TRUE(run.out.starts_with("kvbed ")) << run.out;
+  // What a plug-in's author needs, as C, and the plug-in that docs show.
+  const CommandRun compiler = RunShell("cc -std=c11 -Wall -Wextra -Werror -shared -fPIC -I '" +
+                                       (prefix / "include") + "' -o '" + (prefix / "x.so") +
+                                       "' '" KVBED_SOURCE_DIR "/docs/examples/directory_store.c'");
+  EXPECT_EQ(compiler.exit_code, 0) << compiler.err;
+  const CommandRun store =
+      RunCommand(prefix / "bin/kvbed",
+                 {"store", "info", "plugin:" + (prefix / "x.so") + "?path=" + prefix.path()});
+  EXPECT_EQ(store.exit_code, 0) << store.err;
 }
 
 TEST(Doctor, SaysWhatAFolderAllows) {

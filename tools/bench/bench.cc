@@ -130,6 +130,7 @@ Result<std::vector<NamedStore>> StoresOf(const BenchOptions& options) {
     StoreOptions store = options.tuning;
     store.spec = spec;
     KVBED_ASSIGN_OR_RETURN(NamedStore named, NameStore(store));
+    KVBED_RETURN_IF_ERROR(CheckIsOurs(named.spec, "bench"));
     if (!named.spec.snapshot.empty()) {
       return Status::InvalidArgument(fmt::format("bench takes a store, not a snapshot: {}", spec));
     }

@@ -83,6 +83,7 @@ Result<StoreSpec> PlaceOf(const SweepOptions& options) {
     return Status::InvalidArgument("sweep needs --store, e.g. --store slab:/data/kv");
   }
   KVBED_ASSIGN_OR_RETURN(StoreSpec spec, ParseStoreSpec(options.store));
+  KVBED_RETURN_IF_ERROR(CheckIsOurs(spec, "sweep"));
   if (spec.kind == StoreKind::kMemory) {
     return Status::InvalidArgument(
         "sweep measures a disk, and memory: has none: give a store with a folder, as in "

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/store_spec.h"
 #include "offload/status.h"
 #include "tools/verify/case_log.h"
+#include "tools/verify/store_opener.h"
 
 namespace kvbed {
 
@@ -22,7 +24,11 @@ struct CampaignOptions {
   std::optional<std::string> model;          // -m; none: toys, or seeded records without libtorch
   std::optional<StoreSpec> store;            // the store under test
   StoreSettings settings;                    // for it
+  std::optional<double> fail_above;          // --fail-above: the largest |d| of a lossy store
   std::optional<std::string> damage_folder;  // --damage-dir: where it keeps its files
+  StoreOpener open = OpenAsItIs;
+  // What is run as a second process, with "--store SPEC" added: this command itself.
+  std::vector<std::string> child_command = {"/proc/self/exe", "verify-child"};
 };
 
 // ---- the self-test: kvbed's own stores and decorators

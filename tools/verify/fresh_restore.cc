@@ -10,6 +10,7 @@
 #include "backends/open_store.h"
 #include "tools/restore_json.h"
 #include "tools/verify/seeded_kv.h"
+#include "tools/verify/store_opener.h"
 
 namespace kvbed {
 namespace {
@@ -57,15 +58,8 @@ Status SendRestoredSnapshots(const StoreSpec& spec, const StoreSettings& setting
 
 Status RestoreInFreshProcess(const StoreSpec& spec, const StoreSettings& settings,
                              std::span<const std::string> names, const FreshReceiver& receiver) {
-  std::vector<std::string> arguments{"verify",
-                                     "--store",
-                                     spec.ToString(),
-                                     "--iodepth",
-                                     std::to_string(settings.iodepth),
-                                     "--ioengine",
-                                     std::string(IoEngineName(settings.ioengine)),
-                                     "--direct",
-                                     std::string(DirectModeName(settings.direct))};
+  std::vector<std::string> arguments{"verify", "--store",
+                                     SpecWithSettings(spec, settings).ToString()};
   for (const std::string& name : names) {
     arguments.insert(arguments.end(), {"--restore", name});
   }

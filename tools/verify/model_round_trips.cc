@@ -11,6 +11,7 @@
 #include "tools/interrupt.h"
 #include "tools/run_job.h"
 #include "tools/verify/fresh_restore.h"
+#include "tools/verify/store_opener.h"
 
 namespace kvbed {
 namespace {
@@ -27,12 +28,7 @@ RunOptions JobOf(const ModelTrip& trip, uint64_t seed) {
   job.sampling.seed = seed;
   job.snapshot_at = trip.snapshot_tokens - trip.prompt_tokens;
   job.new_tokens = *job.snapshot_at + kDecodedAfter + 1;
-  job.store.spec = trip.spec.ToString();
-  job.store.iodepth = trip.settings.iodepth;
-  job.store.ioengine = IoEngineName(trip.settings.ioengine);
-  job.store.direct = DirectModeName(trip.settings.direct);
-  job.store.sync = SyncModeName(trip.settings.sync);
-  if (trip.settings.capacity_bytes > 0) job.store.capacity = trip.settings.capacity_bytes;
+  job.store.spec = SpecWithSettings(trip.spec, trip.settings).ToString();
   job.name = fmt::format("kvbed-verify.{:x}", seed);
   job.replace = true;
   job.fresh_process = trip.fresh_process;

@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "backends/open_store.h"
 #include "offload/clock.h"
 #include "offload/offloader.h"
 #include "tools/interrupt.h"
 #include "tools/verify/fresh_restore.h"
 #include "tools/verify/seeded_kv.h"
+#include "verify/drift.h"
 #include "verify/kv_image.h"
 #include "verify/verdict.h"
 
@@ -137,7 +138,7 @@ class TripRun {
   }
 
   Result<std::unique_ptr<BlockStore>> Open(StoreAccess access) const {
-    return OpenStore(place_.spec, {.access = access, .defaults = place_.settings});
+    return place_.open(nullptr, place_.spec, {.access = access, .defaults = place_.settings});
   }
 
   Status Put(Trip& trip) {
@@ -145,8 +146,9 @@ class TripRun {
     // An odd id is never 0.
     KVBED_ASSIGN_OR_RETURN(
         SeededKv kv, SeededKv::Create(plan.geometry, trip.result.seed | 1, trip.end_tokens()));
-    KVBED_RETURN_IF_ERROR(kv.GrowTo(plan.prompt_tokens));
-    KVBED_RETURN_IF_ERROR(kv.GrowTo(plan.snapshot_tokens));
+    const SeededValues values = place_.lossy ? SeededValues::kFinite : SeededValues::kAnyBits;
+    KVBED_RETURN_IF_ERROR(kv.GrowTo(plan.prompt_tokens, values));
+    KVBED_RETURN_IF_ERROR(kv.GrowTo(plan.snapshot_tokens, values));
     {
       KVBED_ASSIGN_OR_RETURN(StoreChannel channel,
                              store_->OpenChannel({place_.settings.iodepth, kv.pool().memory()}));
@@ -155,7 +157,7 @@ class TripRun {
       options.sync = place_.settings.sync != SyncMode::kNone;
       KVBED_RETURN_IF_ERROR(Offload(*store_, channel, kv.sequence(), manifest, options).status());
     }
-    KVBED_RETURN_IF_ERROR(kv.GrowTo(trip.end_tokens()));
+    KVBED_RETURN_IF_ERROR(kv.GrowTo(trip.end_tokens(), values));
     trip.image = KvImage::CopyOf(kv.sequence());
     return Status::Ok();
   }
@@ -170,14 +172,36 @@ class TripRun {
     {
       KVBED_ASSIGN_OR_RETURN(StoreChannel channel,
                              store_->OpenChannel({place_.settings.iodepth, pool->memory()}));
-      KVBED_ASSIGN_OR_RETURN(restore.report, Restore(*store_, channel, manifest, sequence, {}));
+      KVBED_ASSIGN_OR_RETURN(
+          restore.report, Restore(*store_, channel, manifest, sequence, {.verify = !place_.lossy}));
     }
+    if (place_.lossy) return JudgeDrift(trip, restore, sequence);
     trip.compared.Merge(trip.image.Compare(sequence));
     if (restore.report.whole()) {
       KVBED_RETURN_IF_ERROR(GrowSeeded(sequence, trip.end_tokens()));
       trip.compared.Merge(trip.image.Compare(sequence));
     }
     Judge(trip, restore);
+    return Status::Ok();
+  }
+
+  // Of a store that may round. That it kept nothing, or something else, shows in how far it is off.
+  Status JudgeDrift(Trip& trip, const FreshRestore& restore, const Sequence& sequence) const {
+    if (!restore.report.whole() || sequence.cached_tokens() != trip.plan->snapshot_tokens) {
+      trip.Fail("not every record came back");
+      return Status::Ok();
+    }
+    KVBED_ASSIGN_OR_RETURN(const KvDrift drift,
+                           MeasureKvDrift(trip.image.view(), KvView::Of(sequence),
+                                          trip.plan->snapshot_tokens, trip.plan->prompt_tokens));
+    const double most = drift.total().max_abs;
+    if (!std::isfinite(most)) {
+      trip.Fail("what came back has values that are no numbers");
+    } else if (place_.fail_above && most > *place_.fail_above) {
+      trip.Fail(fmt::format("the largest |d| of K and V is {:.4g}, above {:.4g} (--fail-above)",
+                            most, *place_.fail_above));
+    }
+    trip.done = true;
     return Status::Ok();
   }
 

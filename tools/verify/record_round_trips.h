@@ -3,6 +3,7 @@
 // that stayed in memory. It knows no model and no particular store.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "offload/status.h"
 #include "tools/verify/campaigns.h"
 #include "tools/verify/case_log.h"
+#include "tools/verify/store_opener.h"
 
 namespace kvbed {
 
@@ -31,6 +33,10 @@ struct TripPlace {
   StoreSettings settings;
   bool fresh_process = false;
   bool removes = false;  // the snapshots, at the end: the store is a user's
+  StoreOpener open = OpenAsItIs;
+  // The store may round: what comes back is told as drift, and nothing is compared bit for bit.
+  bool lossy = false;
+  std::optional<double> fail_above;  // the largest |d| that a lossy one may have
 };
 
 // Runs the trips that the log wants, as cases PREFIX/same/TRIP or PREFIX/fresh/TRIP. All of them

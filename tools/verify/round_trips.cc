@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "backends/open_store.h"
 #include "tools/interrupt.h"
 #include "tools/verify/campaigns.h"
 #include "tools/verify/model_round_trips.h"
 #include "tools/verify/own_stores.h"
 #include "tools/verify/record_round_trips.h"
+#include "tools/verify/store_under_test.h"
 
 namespace kvbed {
 namespace {
@@ -157,22 +157,32 @@ Status RunRoundTrips(const CampaignOptions& options, CaseLog& log) {
   return RunModelMatrix(matrix, log);
 }
 
-Status RunStoreRoundTrips(const CampaignOptions& options, CaseLog& log) {
+Status RunStoreRoundTrips(const CampaignOptions& given, CaseLog& log) {
+  if (!log.WantsBelow("store/roundtrip/")) return Status::Ok();
+  KVBED_ASSIGN_OR_RETURN(const StoreUnderTest under, LookAtStore(given));
+  const CampaignOptions& options = under.options;
   const StoreSpec& spec = *options.store;
   TripPlace place;
   place.prefix = "store/roundtrip/records";
   place.spec = spec;
   place.settings = options.settings;
   place.removes = true;
+  place.open = options.open;
+  place.lossy = !under.skipped.empty();
+  place.fail_above = options.fail_above;
   const std::vector<RecordTrip> trips = RecordTrips(options.profile);
   std::vector<bool> ways{false};
-  if (spec.kind != StoreKind::kMemory) ways.push_back(true);
+  if (KeepsFiles(spec.kind) && !place.lossy) ways.push_back(true);
   for (const bool fresh : ways) {
     place.fresh_process = fresh;
     KVBED_RETURN_IF_ERROR(RunRecordTrips(place, trips, log));
   }
   ModelMatrix matrix;
   matrix.prefix = "store/roundtrip/model";
+  if (place.lossy) {
+    if (log.Wants(matrix.prefix)) Skip(log, matrix.prefix, under.skipped);
+    return Status::Ok();
+  }
   for (const bool fresh : ways) {
     matrix.places.push_back({fresh ? "fresh" : "same", spec, options.settings, fresh, true});
   }

@@ -33,6 +33,21 @@ void FillRow(MutableBytes row, uint64_t sequence_id, uint64_t place, uint64_t po
   }
 }
 
+// Keeps sign and mantissa of any bits, and sets the exponent to that of 0.5 or 1.
+void MakeFinite(MutableBytes row, DType dtype) {
+  if (dtype == DType::kFp32) {
+    for (size_t at = 0; at < row.size(); at += 4) {
+      const auto bits = LoadLe<uint32_t>(row, at);
+      StoreLe<uint32_t>(row, at, (bits & 0x80FFFFFF) | 0x3F000000);
+    }
+    return;
+  }
+  for (size_t at = 0; at < row.size(); at += 2) {
+    const auto bits = LoadLe<uint16_t>(row, at);
+    StoreLe<uint16_t>(row, at, static_cast<uint16_t>((bits & 0x80FF) | 0x3F00));
+  }
+}
+
 }  // namespace
 
 ModelDigests SeededModel() {
@@ -59,7 +74,7 @@ bool AllPoisoned(const BlockPool& pool) {
   return true;
 }
 
-Status GrowSeeded(Sequence& sequence, uint64_t tokens) {
+Status GrowSeeded(Sequence& sequence, uint64_t tokens, SeededValues values) {
   const KvGeometry& g = sequence.pool().geometry();
   const uint64_t cached = sequence.cached_tokens();
   KVBED_CHECK(tokens >= cached);
@@ -73,8 +88,9 @@ Status GrowSeeded(Sequence& sequence, uint64_t tokens) {
         for (uint32_t head = 0; head < g.kv_heads; ++head) {
           const auto row = static_cast<uint32_t>(position % g.block_tokens);
           const uint64_t offset = g.ElementOffset({layer, part, head, row, 0});
-          FillRow(payload.subspan(offset, row_bytes), sequence.identity().sequence_id, place++,
-                  position);
+          const MutableBytes bytes = payload.subspan(offset, row_bytes);
+          FillRow(bytes, sequence.identity().sequence_id, place++, position);
+          if (values == SeededValues::kFinite) MakeFinite(bytes, g.dtype);
         }
       }
     }

@@ -25,9 +25,15 @@ Result<std::unique_ptr<BlockPool>> MakePoisonedPool(const KvGeometry& geometry, 
 // Whether every free record of the pool holds poison, so that memory can't answer for a store.
 bool AllPoisoned(const BlockPool& pool);
 
+enum class SeededValues {
+  kAnyBits,  // NaNs, infinities and denormals among them
+  kFinite,   // 0.5 to 1.99, either sign: for stores that may round
+};
+
 // Writes K and V of the positions from the cache's end up to `tokens`. Each element is a function
-// of the sequence's id, its place and its position alone: any bits, NaNs and denormals among them.
-Status GrowSeeded(Sequence& sequence, uint64_t tokens);
+// of the sequence's id, its place and its position alone.
+Status GrowSeeded(Sequence& sequence, uint64_t tokens,
+                  SeededValues values = SeededValues::kAnyBits);
 
 // A manifest of the sequence as it is, with a pending token, to be offloaded under `name`.
 Manifest DescribeSeeded(const Sequence& sequence, const std::string& name);
@@ -40,7 +46,9 @@ class SeededKv {
                                  uint64_t tokens_max);
   SeededKv(SeededKv&&) noexcept = default;
 
-  Status GrowTo(uint64_t tokens) { return GrowSeeded(*sequence_, tokens); }
+  Status GrowTo(uint64_t tokens, SeededValues values = SeededValues::kAnyBits) {
+    return GrowSeeded(*sequence_, tokens, values);
+  }
   Sequence& sequence() { return *sequence_; }
   BlockPool& pool() { return *pool_; }
   // The records of the blocks as they are in the pool: after an offload, what was put.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "tools/verify/campaigns.h"
 #include "tools/verify/case_log.h"
 #include "tools/verify/fresh_restore.h"
+#include "tools/verify/store_under_test.h"
 #include "tools/verify/verify_report.h"
 
 namespace kvbed {
@@ -29,6 +31,8 @@ struct VerifyOptions {
   std::optional<std::string> model;
   StoreOptions store;
   std::optional<std::string> damage_folder;
+  std::optional<double> fail_above;
+  std::optional<uint32_t> timeout_s;
   uint64_t seed = 1;
   std::string only;
   std::optional<std::string> junit_file;
@@ -66,6 +70,8 @@ std::string ReplayPrefix(const VerifyOptions& options) {
   if (store.capacity) add("--capacity", std::to_string(*store.capacity));
   if (store.sync != usual.store.sync) add("--sync", store.sync);
   if (options.damage_folder) add("--damage-dir", *options.damage_folder);
+  if (options.fail_above) add("--fail-above", fmt::format("{}", *options.fail_above));
+  if (options.timeout_s) add("--timeout", std::to_string(*options.timeout_s));
   return line;
 }
 
@@ -76,13 +82,35 @@ struct Campaign {
   bool brief = false;  // part of the short self-test too
 };
 constexpr Campaign kSelfTest[] = {
-    {"control/", RunControls, true},          {"roundtrip/", RunRoundTrips},
-    {"fault/record/", RunRecordFaults, true}, {"fault/seam/", RunSeamFaults},
+    {"control/", RunControls, true},
+    {"roundtrip/", RunRoundTrips},
+    {"fault/record/", RunRecordFaults, true},
+    {"fault/seam/", RunSeamFaults},
     {"fault/file/", RunFileFaults},
+    {"crash/", RunCrashes},
+    {"race/", RunRaces},
 };
 constexpr Campaign kStoreUnderTest[] = {
-    {"store/roundtrip/", RunStoreRoundTrips},
+    {"store/roundtrip/", RunStoreRoundTrips}, {"store/damage/", RunStoreDamage},
+    {"store/crash/", RunStoreCrashes},        {"store/race/", RunStoreRaces},
+    {"store/limit/", RunStoreLimits},
 };
+
+Result<double> ParseLimit(const std::string& text) {
+  double limit = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
+  if (error == std::errc() && end == text.data() + text.size() && limit >= 0) return limit;
+  return Status::InvalidArgument(
+      fmt::format("--fail-above takes a number that isn't negative, as in 0.01, not '{}'", text));
+}
+
+Result<uint32_t> ParseSeconds(const std::string& text) {
+  uint32_t seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool number = error == std::errc() && end == text.data() + text.size();
+  if (number && seconds >= 1 && seconds <= 86'400) return seconds;
+  return Status::InvalidArgument(fmt::format("--timeout takes 1 to 86400 seconds, not '{}'", text));
+}
 
 class VerifyRun {
  public:
@@ -142,7 +170,17 @@ class VerifyRun {
       KVBED_RETURN_IF_ERROR(CheckSettings(named.spec.kind, named.settings));
       campaign_.store = named.spec;
       campaign_.settings = named.settings;
+      campaign_.fail_above = options_.fail_above;
+      if (options_.timeout_s && !IsExternal(named.spec.kind)) {
+        return Status::InvalidArgument(
+            "--timeout limits the calls of a plugin: or exec: store; kvbed's own need none");
+      }
+      if (options_.timeout_s) campaign_.settings.timeout_ms = uint64_t{1000} * *options_.timeout_s;
       report_.store = options_.store.spec;
+    }
+    if (!campaign_.store && (options_.fail_above || options_.timeout_s)) {
+      return Status::InvalidArgument(
+          "--fail-above and --timeout are about the store under test: give --store too");
     }
     KVBED_RETURN_IF_ERROR(CheckDamageFolder());
     KVBED_ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Create());
@@ -202,8 +240,7 @@ class VerifyRun {
   // A store that can't even be opened is assessed in nothing: its cases are skipped.
   template <class OnDone>
   Status RunStoreHalf(OnDone on_done) {
-    const NamedStore named{*campaign_.store, campaign_.settings};
-    const auto opened = OpenNamed(named, StoreAccess::kCreate, 0);
+    const auto opened = LookAtStore(campaign_);
     if (opened.ok()) {
       return RunHalf(kStoreUnderTest, false, on_done, report_.result.store_under_test);
     }
@@ -251,6 +288,11 @@ void AddVerifyCommand(CommandLine& line) {
   set.Text("--damage-dir", "DIR",
            "where the store under test keeps its files: they are damaged on purpose",
            options.damage_folder);
+  set.Parsed("--fail-above", "D",
+             "a lossy store fails when K or V is off by more than this [drift is told, no failure]",
+             options.fail_above, ParseLimit);
+  set.Parsed("--timeout", "S", "seconds that a plugin: or exec: store has for each call [30]",
+             options.timeout_s, ParseSeconds);
   AddOutputOptions(set, options.output);
   set.Text("--junit", "FILE", "write the cases as JUnit's XML; replaces FILE", options.junit_file);
   set.Hide(set.Texts("--restore", "NAME", "kvbed's own: restore these", options.restore));
