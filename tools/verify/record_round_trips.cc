@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -195,7 +194,7 @@ class TripRun {
                            MeasureKvDrift(trip.image.view(), KvView::Of(sequence),
                                           trip.plan->snapshot_tokens, trip.plan->prompt_tokens));
     const double most = drift.total().max_abs;
-    if (!std::isfinite(most)) {
+    if (drift.total().non_finite > 0) {
       trip.Fail("what came back has values that are no numbers");
     } else if (place_.fail_above && most > *place_.fail_above) {
       trip.Fail(fmt::format("the largest |d| of K and V is {:.4g}, above {:.4g} (--fail-above)",
