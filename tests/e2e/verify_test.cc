@@ -126,7 +126,7 @@ TEST(Verify, TheStoresCasesAreOfAnotherHalfAndLeaveNothingInIt) {
   const auto json = run.Json();
   EXPECT_TRUE(CasesOf(json).empty());
   EXPECT_GT(CasesOf(json, "store_under_test").size(), 10u);
-  const auto listed = RunKvbed({"store", "ls", "--store", spec, "-o", "json"}).Json();
+  const auto listed = RunKvbed({"store", "ls", spec, "-o", "json"}).Json();
   EXPECT_TRUE(listed.at("snapshots").empty());
 }
 
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mutant{"hash_unchecked", "fault/record/memory/put_bit_flip"},
                     Mutant{"poison_skipped", "roundtrip/records/memory/same/gqa_8_2"},
                     Mutant{"sync_skipped", "fault/seam/slab/write_lost_writes"}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& mutant) { return std::string(mutant.param.name); });
 
 // The whole of it, as a CI job runs it.
 TEST(FullVerify, TheCiProfilePassesWithAsManyCasesAndFaultsAsItMust) {

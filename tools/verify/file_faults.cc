@@ -14,6 +14,7 @@
 #include "tools/interrupt.h"
 #include "tools/store_access.h"
 #include "tools/verify/campaigns.h"
+#include "tools/verify/case_outcome.h"
 #include "tools/verify/fault_tally.h"
 #include "tools/verify/file_damage.h"
 #include "tools/verify/own_stores.h"
@@ -358,13 +359,7 @@ Status RunFileFaults(const CampaignOptions& options, CaseLog& log) {
       CaseResult result = log.Start(name, CaseKind::kFault);
       KVBED_ASSIGN_OR_RETURN(const TemporaryFolder folder,
                              TemporaryFolder::CreateIn(options.work_folder));
-      const Status status = FileCase(store, fault, folder.path(), result).Run(times);
-      if (status.code() == StatusCode::kNotSupported) {
-        result.status = CaseStatus::kSkip;
-        result.reason = status.message();
-      } else {
-        KVBED_RETURN_IF_ERROR(status);
-      }
+      KVBED_RETURN_IF_ERROR(TakeStatus(result, FileCase(store, fault, folder.path(), result).Run(times)));
       log.Finish(std::move(result));
     }
   }

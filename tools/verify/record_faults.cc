@@ -12,6 +12,7 @@
 #include "tools/interrupt.h"
 #include "tools/store_access.h"
 #include "tools/verify/campaigns.h"
+#include "tools/verify/case_outcome.h"
 #include "tools/verify/fault_tally.h"
 #include "tools/verify/own_stores.h"
 #include "tools/verify/seeded_kv.h"
@@ -272,7 +273,8 @@ Status RunRecordFaults(const CampaignOptions& options, CaseLog& log) {
   for (const OwnStore& store : OwnStores()) {
     const bool memory = store.kind == StoreKind::kMemory;
     if (options.brief && !memory) continue;
-    uint64_t rounds = memory ? 40 : 6;
+    // RocksDB takes longest to open and close.
+    uint64_t rounds = memory ? 40 : store.kind == StoreKind::kRocksDb ? 3 : 6;
     if (options.profile == VerifyProfile::kFull) rounds *= 10;
     for (const StoreFault& fault : kStoreFaults) {
       const std::string name = fmt::format("fault/record/{}/{}", store.name, fault.name);
@@ -281,13 +283,7 @@ Status RunRecordFaults(const CampaignOptions& options, CaseLog& log) {
       CaseResult result = log.Start(name, CaseKind::kFault);
       KVBED_ASSIGN_OR_RETURN(const TemporaryFolder folder,
                              TemporaryFolder::CreateIn(options.work_folder));
-      const Status status = RecordCase(store, fault, folder.path(), result).Run(rounds);
-      if (status.code() == StatusCode::kNotSupported) {
-        result.status = CaseStatus::kSkip;
-        result.reason = status.message();
-      } else {
-        KVBED_RETURN_IF_ERROR(status);
-      }
+      KVBED_RETURN_IF_ERROR(TakeStatus(result, RecordCase(store, fault, folder.path(), result).Run(rounds)));
       log.Finish(std::move(result));
     }
   }
