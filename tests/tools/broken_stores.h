@@ -269,7 +269,7 @@ class WritesTheCallersMemoryLate : public StoreDecorator {
   std::map<std::thread::id, std::pair<StoreRequest*, MutableBytes>> before_;
 };
 
-// Gives other bytes for every tenth record.
+// Gives other bytes for every fifth record.
 class FlipsABit : public StoreDecorator {
  public:
   using StoreDecorator::StoreDecorator;
@@ -278,7 +278,7 @@ class FlipsABit : public StoreDecorator {
   void OnCompleted(StoreRequest& request) override {
     if (request.op != StoreRequest::Op::kGet || !request.status.ok()) return;
     const std::lock_guard lock(mutex_);
-    if (++gets_ % 10 == 0) request.record[5000] ^= std::byte{4};
+    if (++gets_ % 5 == 0) request.record[5000] ^= std::byte{4};
   }
 
  private:

@@ -40,8 +40,9 @@ class CampaignTest : public ::testing::Test {
   std::vector<CaseResult> Run(Campaign campaign, const std::string& only = "", uint64_t seed = 1) {
     CaseLog log({.seed = seed, .only = only, .replay_prefix = "kvbed verify", .on_done = {}});
     EXPECT_OK(campaign(options_, log));
-    EXPECT_FALSE(log.cases().empty());
-    return log.cases();
+    if (!log.cases().empty()) return log.cases();
+    ADD_FAILURE() << "no case was run";
+    return {CaseResult{}};
   }
 
   // All passed, but for those that are skipped with a reason.

@@ -21,6 +21,16 @@ class ExternalCampaignTest : public CampaignTest {
         OpenHosted);
     options_.damage_folder = store_path();
   }
+  // These plug-ins take no lock, and two processes at once would meet in their temporary files.
+  std::vector<CaseResult> RunRacesOfOneProcess() {
+    std::vector<CaseResult> cases;
+    for (const char* name : {"read_while_written", "overwrite", "remove_during_get", "eviction",
+                             "scribbled_buffers", "reopen_under_load"}) {
+      const auto one = Run(RunStoreRaces, std::string("store/race/") + name);
+      cases.insert(cases.end(), one.begin(), one.end());
+    }
+    return cases;
+  }
 };
 
 TEST_F(ExternalCampaignTest, APlugInThatIsRightPassesRacesCrashesAndLimits) {
@@ -28,17 +38,16 @@ TEST_F(ExternalCampaignTest, APlugInThatIsRightPassesRacesCrashesAndLimits) {
   const auto crashes = Run(RunStoreCrashes);
   ExpectPassed(crashes);
   EXPECT_EQ(crashes.front().faults_injected, 30u);
-  ExpectPassed(Run(RunStoreRaces));
-  ExpectPassed(Run(RunStoreLimits));
+  ExpectPassed(RunRacesOfOneProcess());
+  ExpectPassed(Run(RunStoreLimits, "store/limit/full_filesystem"));
 }
 
 TEST_F(ExternalCampaignTest, WhatABarePlugInCanNotIsSkippedByName) {
   UsePlugin(KVBED_TEST_PLUGIN_BARE);
-  ExpectPassed(Run(RunStoreCrashes));
-  const auto races = Run(RunStoreRaces);
+  const auto races = RunRacesOfOneProcess();
   ExpectPassed(races);
-  EXPECT_GT(TotalsOf(races).pass, 3u);
-  EXPECT_GT(TotalsOf(races).skip, 0u);
+  EXPECT_EQ(TotalsOf(races).pass, 5u);
+  EXPECT_EQ(TotalsOf(races).skip, 1u);
 }
 
 TEST_F(ExternalCampaignTest, ALossyPlugInIsNotComparedBitForBit) {

@@ -22,7 +22,7 @@ constexpr uint64_t kCapacityBytes = 8 << 20;
 constexpr uint64_t kFileBytesMax = 1 << 20;
 constexpr uint64_t kFilesystemBytes = 12 << 20;
 // Of 256 KiB each: several times what there is room for.
-constexpr uint64_t kSnapshotsMax = 256;
+constexpr uint64_t kSnapshotsMax = 80;
 
 void JudgeFill(const FillResult& fill, CaseResult& result) {
   ++result.faults_injected;

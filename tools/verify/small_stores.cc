@@ -7,6 +7,7 @@
 #include "backends/io.h"
 #include "backends/open_store.h"
 #include "tools/verify/snapshot_change.h"
+#include "tools/verify/store_opener.h"
 
 namespace kvbed {
 namespace {
@@ -17,12 +18,13 @@ constexpr uint64_t kRocksDbCapacity = 8 << 20;
 }  // namespace
 
 StoreSpec SmallStore::SpecIn(const std::string& folder, bool with_capacity) const {
-  std::string text = fmt::format("{}:x", StoreKindName(kind));
+  const bool files = KeepsFiles(kind);
+  std::string text = fmt::format("{}:{}", StoreKindName(kind), files ? "x" : "");
   if (!options.empty()) text += "?" + options;
   StoreSpec spec = ParseStoreSpec(text).value();
-  spec.path = folder + "/" + name;
+  if (files) spec.path = folder + "/" + name;
   // The work folder may be on a filesystem without direct I/O.
-  spec.direct = DirectMode::kOptional;
+  if (files) spec.direct = DirectMode::kOptional;
   if (with_capacity) spec.capacity_bytes = capacity_bytes;
   return spec;
 }

@@ -43,7 +43,10 @@ SnapshotOracle::State SnapshotChange::state() const {
 
 Status SnapshotChange::ApplyTo(BlockStore& store) const {
   const auto to = state();
-  return to ? TakeSnapshot(store, *to, CommitMode::kReplace) : store.RemoveManifest(name);
+  if (!to) return store.RemoveManifest(name);
+  // A store that others write as well may take a new one, and refuse to drop an old one.
+  const bool there = store.ReadManifest(name).ok();
+  return TakeSnapshot(store, *to, there ? CommitMode::kReplace : CommitMode::kNew);
 }
 
 Result<SnapshotStates> ReadCampaignSnapshots(BlockStore& store, std::string_view owner) {

@@ -14,17 +14,18 @@ Result<StoreUnderTest> LookAtStore(const CampaignOptions& options) {
   KVBED_CHECK(options.store.has_value());
   StoreUnderTest under{.options = options, .skipped = {}};
   StoreSpec& spec = *under.options.store;
-  if (IsExternal(spec.kind) && EffectiveSettings(spec, options.settings).manifests.empty()) {
+  KVBED_ASSIGN_OR_RETURN(
+      const auto store,
+      options.open(nullptr, spec, {.access = StoreAccess::kCreate, .defaults = options.settings}));
+  const auto state = StateOfExternalStore(*store);
+  if (!state) return under;
+  if (state->manifests == ExternalStoreState::Manifests::kMemory) {
     spec.manifests = options.work_folder + "/manifests";
     std::error_code error;
     std::filesystem::create_directories(*spec.manifests, error);
     if (error) return Status::IoError(fmt::format("make {}: {}", *spec.manifests, error.message()));
   }
-  KVBED_ASSIGN_OR_RETURN(
-      const auto store,
-      options.open(nullptr, spec, {.access = StoreAccess::kCreate, .defaults = options.settings}));
-  const auto state = StateOfExternalStore(*store);
-  if (state && state->lossy) {
+  if (state->lossy) {
     under.skipped =
         fmt::format("{} is lossy: its bytes needn't be those that were put", state->name);
   }

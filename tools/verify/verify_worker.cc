@@ -150,13 +150,15 @@ int RunShare(std::istringstream& words, const WorkerContext& context, WorkerRepo
   SnapshotOracle oracle;
   for (const auto& [name, state] : *present) oracle.Settle(name, state);
   std::mt19937_64 random(seed);
-  Status status;
-  for (uint64_t i = 0; i < changes && status.ok(); ++i) {
+  for (uint64_t i = 0; i < changes; ++i) {
     const SnapshotChange change = NextChange(random, *present);
-    status = oracle.Step(change.name, change.state(),
-                         [&] { return MakeChange(**store, change, report, *present); });
+    const Status made = oracle.Step(change.name, change.state(),
+                                    [&] { return MakeChange(**store, change, report, *present); });
+    if (!made.ok()) report(kChangeRefused, made.ToString());
+    oracle.GoOn();
+    present = ReadCampaignSnapshots(**store, kOtherOwner);
+    if (!present.ok()) return Fail(report, present.status());
   }
-  if (!status.ok()) return Fail(report, status);
   const std::string names = fmt::format("{}{}", kCampaignPrefix, kOtherOwner);
   const OracleVerdict verdict = oracle.Check(**store, {.prefix = names, .counts_records = false});
   if (!verdict.ok()) report(kJobSays, verdict.problem);

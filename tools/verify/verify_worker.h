@@ -24,6 +24,7 @@ struct WorkerContext {
 // The lines of a worker.
 inline constexpr std::string_view kChangeBegins = "begin ";  // and a SnapshotChange's line
 inline constexpr std::string_view kChangeDone = "done";
+inline constexpr std::string_view kChangeRefused = "no ";    // and the error; it goes on
 inline constexpr std::string_view kJobFailed = "failed ";    // and the error
 inline constexpr std::string_view kJobRefused = "refused ";  // and why the store couldn't be opened
 inline constexpr std::string_view kJobSays = "says ";        // and what was found wrong
