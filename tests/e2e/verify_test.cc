@@ -146,7 +146,8 @@ TEST(Verify, APlugInThatReturnsOtherBytesTurnsItRed) {
 TEST(Verify, ALossyPlugInIsJudgedByHowFarItIsOff) {
   const TempDir folder;
   const std::vector<std::string> arguments{
-      "--store", std::string("plugin:" KVBED_TEST_PLUGIN_LOSSY "?path=") + (folder / "lossy"),
+      "--store",
+      std::string("plugin:" KVBED_TEST_PLUGIN_LOSSY "?path=") + (folder / "lossy") + "&break=flip",
       "--case", "store/roundtrip/records/same/mqa"};
   EXPECT_EQ(Verify(arguments).exit_code, 0) << Verify(arguments).out;
   auto strict = arguments;

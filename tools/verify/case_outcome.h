@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "tools/interrupt.h"
 #include "verify/case_result.h"
 #include "verify/seeded_snapshot.h"
 #include "verify/snapshot_oracle.h"
@@ -24,6 +25,18 @@ inline void FailCase(CaseResult& result, std::string reason,
 inline void SkipCase(CaseResult& result, std::string reason) {
   result.status = CaseStatus::kSkip;
   result.reason = std::move(reason);
+}
+
+// Of kvbed's own stores. What ends the verification is returned: no room, or Ctrl-C. What a machine
+// doesn't have skips the case, and everything else fails it.
+inline Status TakeStatus(CaseResult& result, const Status& status) {
+  if (status.code() == StatusCode::kOutOfSpace || IsInterrupted(status)) return status;
+  if (status.code() == StatusCode::kNotSupported) {
+    SkipCase(result, status.message());
+  } else if (!status.ok()) {
+    FailCase(result, status.message());
+  }
+  return Status::Ok();
 }
 
 // Returns whether it is as it must be.

@@ -359,7 +359,8 @@ Status RunFileFaults(const CampaignOptions& options, CaseLog& log) {
       CaseResult result = log.Start(name, CaseKind::kFault);
       KVBED_ASSIGN_OR_RETURN(const TemporaryFolder folder,
                              TemporaryFolder::CreateIn(options.work_folder));
-      KVBED_RETURN_IF_ERROR(TakeStatus(result, FileCase(store, fault, folder.path(), result).Run(times)));
+      KVBED_RETURN_IF_ERROR(
+          TakeStatus(result, FileCase(store, fault, folder.path(), result).Run(times)));
       log.Finish(std::move(result));
     }
   }

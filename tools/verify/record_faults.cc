@@ -283,7 +283,8 @@ Status RunRecordFaults(const CampaignOptions& options, CaseLog& log) {
       CaseResult result = log.Start(name, CaseKind::kFault);
       KVBED_ASSIGN_OR_RETURN(const TemporaryFolder folder,
                              TemporaryFolder::CreateIn(options.work_folder));
-      KVBED_RETURN_IF_ERROR(TakeStatus(result, RecordCase(store, fault, folder.path(), result).Run(rounds)));
+      KVBED_RETURN_IF_ERROR(
+          TakeStatus(result, RecordCase(store, fault, folder.path(), result).Run(rounds)));
       log.Finish(std::move(result));
     }
   }
