@@ -132,15 +132,13 @@ TEST(Verify, TheStoresCasesAreOfAnotherHalfAndLeaveNothingInIt) {
 
 TEST(Verify, APlugInThatReturnsOtherBytesTurnsItRed) {
   const TempDir folder;
-  for (const char* broken : {"flip", "foreign"}) {
-    const CommandRun run = Verify(
-        {"--store",
-         std::string("plugin:" KVBED_TEST_PLUGIN "?path=") + (folder / broken) + "&break=" + broken,
-         "--case", "store/roundtrip/records/same/mqa", "-o", "json"});
-    EXPECT_EQ(run.exit_code, 1) << run.err;
-    EXPECT_EQ(run.Json().at("status"), "failed");
-    EXPECT_EQ(run.Json().at("self_test").at("totals").at("fail"), 0);
-  }
+  const std::string spec = std::string("plugin:" KVBED_TEST_PLUGIN "?path=") + (folder / "x");
+  const std::string only = "store/roundtrip/records/same/mqa";
+  EXPECT_EQ(Verify({"--store", spec, "--case", only}).exit_code, 0);
+  const CommandRun run = Verify({"--store", spec + "&break=flip", "--case", only, "-o", "json"});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_EQ(run.Json().at("status"), "failed");
+  EXPECT_EQ(run.Json().at("self_test").at("totals").at("fail"), 0);
 }
 
 TEST(Verify, ALossyPlugInIsJudgedByHowFarItIsOff) {

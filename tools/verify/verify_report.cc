@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tools/console.h"
@@ -16,14 +17,15 @@ constexpr size_t kReasonsMax = 20;  // in the result's own list
 
 // "roundtrip/records/slab" of "roundtrip/records/slab/same/...": what one line counts.
 std::string GroupOf(std::string_view name) {
-  const size_t parts = name.starts_with("store/") ? 4 : 3;
+  const auto slashes = static_cast<size_t>(std::count(name.begin(), name.end(), '/'));
+  const size_t parts = std::min<size_t>(3, slashes);
   size_t end = 0;
   for (size_t part = 0; part < parts; ++part) {
     const size_t slash = name.find('/', end);
     if (slash == std::string_view::npos) return std::string(name);
     end = slash + 1;
   }
-  return std::string(name.substr(0, end - 1));
+  return std::string(end == 0 ? name : name.substr(0, end - 1));
 }
 
 std::string Seconds(uint64_t ns) { return fmt::format("{:.1f} s", static_cast<double>(ns) / 1e9); }
