@@ -82,6 +82,12 @@ void FaultDevice::CrashAfter(uint64_t count) {
   operations_max_ = operations_ + count;
 }
 
+void FaultDevice::Play(FaultPlan plan) {
+  const std::lock_guard lock(mutex_);
+  script_ = FaultScript(std::move(plan));
+  trace_.clear();
+}
+
 Status FaultDevice::power_cut_status() const {
   const std::lock_guard lock(mutex_);
   return power_cut_status_;
@@ -134,6 +140,8 @@ FaultDevice::Attempt FaultDevice::Begin(const DeviceCall& asked, bool delayed) {
   if (fault != nullptr) status = Spoil(*fault, attempt);
   if (status.ok() && options_.power_cuts && !dead_) status = OpenTicket(attempt);
   if (!status.ok()) attempt.answer = -EIO;
+  const bool skips = asked.op == IoOp::kDatasync && !options_.syncs;
+  if (skips && !attempt.answer.has_value()) attempt.answer = 0;
   return attempt;
 }
 
@@ -237,9 +245,10 @@ Status FaultDevice::Spoil(const Fault& fault, Attempt& attempt) {
   switch (fault.kind) {
     case FaultKind::kBitFlip:
       attempt.flip = call.op == IoOp::kRead;
+      attempt.flip_number = fault.amount;
       if (call.op == IoOp::kWrite) {
         KVBED_RETURN_IF_ERROR(substitute());
-        FlipBit({call.data, call.length_bytes}, script_.Choose(call.length_bytes * 8));
+        FlipBit({call.data, call.length_bytes}, BitOf(fault.amount, call.length_bytes));
       }
       break;
     case FaultKind::kShortTransfer: {
@@ -268,6 +277,11 @@ Status FaultDevice::Spoil(const Fault& fault, Attempt& attempt) {
   return Status::Ok();
 }
 
+uint64_t FaultDevice::BitOf(uint64_t number, uint64_t length_bytes) {
+  const uint64_t bits = length_bytes * 8;
+  return number == 0 ? script_.Choose(bits) : (number - 1) % bits;
+}
+
 Status FaultDevice::OpenTicket(Attempt& attempt) {
   const DeviceCall& call = attempt.call;
   if (call.op == IoOp::kDatasync) {
@@ -284,7 +298,7 @@ int64_t FaultDevice::SpoilResult(const Attempt& attempt, int64_t result) {
   const DeviceCall& asked = attempt.asked;
   if (attempt.flip) {
     FlipBit({asked.data, static_cast<size_t>(result)},
-            script_.Choose(static_cast<uint64_t>(result) * 8));
+            BitOf(attempt.flip_number, static_cast<uint64_t>(result)));
   }
   if (attempt.claim_bytes >= 0 && attempt.claim_bytes < result) {
     if (asked.op == IoOp::kRead) {

@@ -24,8 +24,11 @@ class FaultDevice {
  public:
   // With `power_cuts` the bytes under each write are kept in memory until a sync covers them;
   // without it a power cut only stops the device.
+  // Without `syncs` a sync is taken for done and the kernel isn't asked: what is durable is then
+  // the model's alone, and costs nothing.
   struct Options {
     bool power_cuts = true;
+    bool syncs = true;
   };
 
   explicit FaultDevice(FaultPlan plan = {});
@@ -42,6 +45,10 @@ class FaultDevice {
   // The process is gone after `count` more operations: those that follow fail, nothing is taken
   // back. An operation is a call of Io, or one attempt of a queue to move or sync data.
   void CrashAfter(uint64_t count);
+
+  // From here on another plan is played, and struck and the trace begin anew.
+  void Play(FaultPlan plan);
+  bool syncs() const { return options_.syncs; }
 
   // Not ok: a power cut couldn't be played to its end, so what is on disk means nothing.
   Status power_cut_status() const;
@@ -65,7 +72,8 @@ class FaultDevice {
     // The device's own.
     DeviceCall asked;
     int64_t claim_bytes = -1;  // the result to report for a success, when not the kernel's
-    bool flip = false;         // one bit of what is read
+    bool flip = false;         // one bit of what is read:
+    uint64_t flip_number = 0;  // as Fault::amount
     AlignedBuffer substitute;  // what is written instead of the caller's bytes
     std::optional<uint64_t> ticket;
   };
@@ -90,6 +98,7 @@ class FaultDevice {
   void CutPower(FaultKind how);
   void RollBackWhenQuiet();
   Status Spoil(const Fault& fault, Attempt& attempt);
+  uint64_t BitOf(uint64_t number, uint64_t length_bytes);
   Status OpenTicket(Attempt& attempt);
   int64_t SpoilResult(const Attempt& attempt, int64_t result);
 

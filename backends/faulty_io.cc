@@ -48,8 +48,9 @@ class FaultyIo final : public Io {
   Status SyncFile(const File& file) override {
     uint64_t ticket = 0;
     device_.Note([&](UnsyncedLog& log) { ticket = log.SyncBegins(file); });
-    const Status status = Play(FaultTarget::kSync, "fsync " + NameOf(file.path()),
-                               "fsync " + file.path(), [&] { return base_->SyncFile(file); });
+    const Status status =
+        Play(FaultTarget::kSync, "fsync " + NameOf(file.path()), "fsync " + file.path(),
+             [&] { return device_.syncs() ? base_->SyncFile(file) : Status::Ok(); });
     device_.Note([&](UnsyncedLog& log) { log.SyncEnds(ticket, status.ok()); });
     return status;
   }
@@ -87,7 +88,7 @@ class FaultyIo final : public Io {
   Status SyncDirectory(const std::string& path) override {
     const Status status =
         Play(FaultTarget::kSync, "sync_dir " + NameOf(path), "fsync directory " + path,
-             [&] { return base_->SyncDirectory(path); });
+             [&] { return device_.syncs() ? base_->SyncDirectory(path) : Status::Ok(); });
     device_.Note([&](UnsyncedLog& log) { log.DirectorySynced(path, status.ok()); });
     return status;
   }

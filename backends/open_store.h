@@ -15,10 +15,10 @@ namespace kvbed {
 
 struct StoreOpenOptions {
   StoreAccess access = StoreAccess::kRead;
-  StoreSettings defaults;          // what the spec doesn't say
+  StoreSettings defaults{};        // what the spec doesn't say
   uint64_t record_bytes_hint = 0;  // what a writer is about to put; 0: not known
   // The kvbed command, which hosts plug-ins in a process of its own; empty: this very program.
-  std::string plugin_host;
+  std::string plugin_host{};
 };
 
 // Channels are opened with EffectiveSettings(spec, defaults).iodepth.

@@ -85,6 +85,9 @@ std::optional<RecordFault> StoreFaults::Settle(const Fault& fault, const RecordI
   RecordFault settled{.kind = fault.kind, .amount = fault.amount, .other = {}};
   settled.choice = script_.Choose(record_bytes * 8);
   switch (fault.kind) {
+    case FaultKind::kBitFlip:
+      if (fault.amount > 0) settled.choice = (fault.amount - 1) % (record_bytes * 8);
+      break;
     case FaultKind::kShortTransfer:
     case FaultKind::kTornWrite: {
       const uint64_t half = record_bytes / 2 / kSectorBytes * kSectorBytes;

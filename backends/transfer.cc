@@ -160,6 +160,11 @@ Transfer::Next Transfer::Judge(int64_t result) {
   if (request_->op == IoOp::kDatasync) return Finish(Status::Ok());
   KVBED_CHECK(static_cast<uint64_t>(result) <= asked_.length_bytes);
   const uint64_t reached = asked_.offset - request_->offset + static_cast<uint64_t>(result);
+  if (request_->op == IoOp::kRead && reached < request_->done_bytes) {
+    // What was there already was read again, in part: the rest of it may be anything now.
+    request_->done_bytes = reached;
+    return Retry("the device read less than before");
+  }
   if (reached <= request_->done_bytes) return JudgeShort(result);
   request_->done_bytes = reached;
   retries_ = 0;

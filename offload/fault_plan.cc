@@ -1,6 +1,8 @@
 #include "offload/fault_plan.h"
 
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <array>
 #include <utility>
@@ -8,7 +10,7 @@
 namespace kvbed {
 namespace {
 
-constexpr std::array<std::pair<FaultKind, std::string_view>, 14> kNames{{
+constexpr std::array<std::pair<FaultKind, std::string_view>, 15> kNames{{
     {FaultKind::kBitFlip, "bit_flip"},
     {FaultKind::kShortTransfer, "short_transfer"},
     {FaultKind::kTornWrite, "torn_write"},
@@ -23,6 +25,7 @@ constexpr std::array<std::pair<FaultKind, std::string_view>, 14> kNames{{
     {FaultKind::kEagain, "eagain"},
     {FaultKind::kEintr, "eintr"},
     {FaultKind::kDelay, "delay"},
+    {FaultKind::kKill, "kill"},
 }};
 
 }  // namespace
@@ -58,7 +61,8 @@ bool FaultCanStrike(FaultKind kind, FaultTarget operation) {
     case FaultKind::kLostWrites:
     case FaultKind::kReorderedWrites:
     case FaultKind::kEio:
-    case FaultKind::kDelay: return true;
+    case FaultKind::kDelay:
+    case FaultKind::kKill: return true;
   }
   return false;
 }
@@ -77,6 +81,7 @@ const Fault* FaultScript::Next(FaultTarget operation) {
     if (due && strike == nullptr) strike = &fault;
   }
   if (strike != nullptr) ++struck_;
+  if (strike != nullptr && strike->kind == FaultKind::kKill) ::kill(::getpid(), SIGKILL);
   return strike;
 }
 

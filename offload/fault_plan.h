@@ -16,7 +16,7 @@ namespace kvbed {
 inline constexpr uint64_t kSectorBytes = 512;
 
 enum class FaultKind : uint8_t {
-  kBitFlip,           // one bit of the data, chosen by the seed
+  kBitFlip,           // one bit of the data: number `amount` - 1 (0: chosen by the seed)
   kShortTransfer,     // only `amount` bytes (0: half) are moved in one go; the device says so
   kTornWrite,         // the first `amount` bytes (0: half, by sectors) arrive, success is reported
   kMisdirectedRead,   // the data of another place (`amount` bytes away, 0: the neighbour) come back
@@ -30,6 +30,7 @@ enum class FaultKind : uint8_t {
   kEagain,
   kEintr,
   kDelay,  // completes `amount` microseconds later
+  kKill,   // the process is killed right before it (SIGKILL), whatever is in flight
 };
 
 enum class FaultTarget : uint8_t {

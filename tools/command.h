@@ -15,9 +15,11 @@ void AddSweepCommand(CommandLine& line);
 void AddReportCommand(CommandLine& line);
 void AddPlanCommand(CommandLine& line);
 void AddDriftCommand(CommandLine& line);
+void AddVerifyCommand(CommandLine& line);
 void AddStoreCommands(CommandLine& line);
 void AddStoreDumpCommand(CommandLine& line);
 void AddDiffCommand(CommandLine& line);
 void AddDoctorCommand(CommandLine& line);
+void AddVerifyChildCommand(CommandLine& line);
 
 }  // namespace kvbed

@@ -220,6 +220,12 @@ OptionSet CommandLine::AddCommand(const std::string& name, const std::string& su
   return OptionSet(app);
 }
 
+OptionSet CommandLine::AddHiddenCommand(const std::string& name, const std::string& summary) {
+  OptionSet set = AddCommand(name, summary);
+  parts_->Find(name)->group("");
+  return set;
+}
+
 void CommandLine::SetFunction(const std::string& name, CommandFunction function) {
   parts_->functions[parts_->Find(name)] = std::move(function);
 }

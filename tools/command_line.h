@@ -85,6 +85,8 @@ class CommandLine {
 
   // A subcommand, e.g. "run"; "store ls" is the subcommand ls of store, which then must exist.
   OptionSet AddCommand(const std::string& name, const std::string& summary);
+  // In --help of nobody.
+  OptionSet AddHiddenCommand(const std::string& name, const std::string& summary);
   void SetFunction(const std::string& name, CommandFunction function);
   // A command that has subcommands only.
   void AddGroup(const std::string& name, const std::string& summary);

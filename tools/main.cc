@@ -40,7 +40,9 @@ int Main(int argc, char** argv) {
   kvbed::AddReportCommand(line);
   kvbed::AddPlanCommand(line);
   kvbed::AddDiffCommand(line);
+  kvbed::AddVerifyCommand(line);
   kvbed::AddDoctorCommand(line);
+  kvbed::AddVerifyChildCommand(line);
   const kvbed::InterruptGuard guard;
   // A reader that goes away (head, a dead parent) is an error of the write, not a death by signal.
   std::signal(SIGPIPE, SIG_IGN);

@@ -39,13 +39,17 @@ Result<std::unique_ptr<BlockStore>> OpenNamed(const NamedStore& store, StoreAcce
 }
 
 Result<TemporaryFolder> TemporaryFolder::Create() {
-  int error = 0;
-  for (const char* parent : {"/var/tmp", "."}) {
-    std::string path = std::string(parent) + "/kvbed-XXXXXX";
-    if (::mkdtemp(path.data()) != nullptr) return TemporaryFolder(std::move(path));
-    error = errno;
-  }
-  return StatusFromErrno(error, "make a temporary folder in /var/tmp or here: give --store");
+  auto usual = CreateIn("/var/tmp");
+  if (usual.ok()) return usual;
+  auto here = CreateIn(".");
+  if (here.ok()) return here;
+  return here.status().WithContext("no room for temporary files in /var/tmp or here");
+}
+
+Result<TemporaryFolder> TemporaryFolder::CreateIn(const std::string& parent) {
+  std::string path = parent + "/kvbed-XXXXXX";
+  if (::mkdtemp(path.data()) != nullptr) return TemporaryFolder(std::move(path));
+  return StatusFromErrno(errno, fmt::format("make a temporary folder in {}", parent));
 }
 
 TemporaryFolder::TemporaryFolder(TemporaryFolder&& other) noexcept

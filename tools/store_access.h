@@ -27,6 +27,7 @@ Result<std::unique_ptr<BlockStore>> OpenNamed(const NamedStore& store, StoreAcce
 class TemporaryFolder {
  public:
   static Result<TemporaryFolder> Create();
+  static Result<TemporaryFolder> CreateIn(const std::string& parent);
   TemporaryFolder(TemporaryFolder&& other) noexcept;
   TemporaryFolder& operator=(TemporaryFolder&&) = delete;
   ~TemporaryFolder();

@@ -78,6 +78,22 @@ TEST_P(IoQueueFaults, GoesOnAfterShortTransfersOfOddLengths) {
   }
 }
 
+// Behind the last whole alignment unit the end of a file is read twice. The second time may bring
+// less, and leaves anything in the rest of the buffer.
+TEST_P(IoQueueFaults, ReadsTheEndOfAFileAgainThatCameShortTheSecondTime) {
+  constexpr uint64_t kOdd = 3984;
+  Play({{.kind = FaultKind::kShortTransfer,
+         .target = FaultTarget::kRead,
+         .first = 1,
+         .amount = 16}});
+  ASSERT_EQ(::truncate(file_.path().c_str(), kOdd), 0);
+  const IoRequest read = MoveOne(*queue_, Read(file_, 0, memory_.bytes().first(4096)));
+  EXPECT_EQ(device_->struck(), 1u);
+  EXPECT_EQ(read.status.code(), StatusCode::kNotFound) << read.status.ToString();
+  EXPECT_EQ(read.done_bytes, kOdd);
+  EXPECT_TRUE(Equal(memory_.bytes().first(kOdd), original_.bytes().first(kOdd)));
+}
+
 TEST_P(IoQueueFaults, FailsAReadThatStaysShortOfAFileThatIsLonger) {
   Play({{.kind = FaultKind::kShortTransfer, .count = kForever, .amount = 100}});
   const IoRequest read = ReadAll();

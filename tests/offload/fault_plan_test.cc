@@ -1,6 +1,8 @@
 #include "offload/fault_plan.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "tests/support/status_matchers.h"
 
@@ -20,7 +22,8 @@ constexpr FaultKind kAllKinds[] = {FaultKind::kBitFlip,
                                    FaultKind::kEnospc,
                                    FaultKind::kEagain,
                                    FaultKind::kEintr,
-                                   FaultKind::kDelay};
+                                   FaultKind::kDelay,
+                                   FaultKind::kKill};
 
 // Which of ten operations are struck, as a string of . and !
 std::string Play(FaultScript& script, FaultTarget operation) {
@@ -48,6 +51,17 @@ TEST(FaultPlan, StrikesAfterSoManyAndThenSoOften) {
   EXPECT_EQ(Play(forever, FaultTarget::kRead), "........!!");
   auto none = ScriptOf({});
   EXPECT_EQ(Play(none, FaultTarget::kRead), "..........");
+}
+
+TEST(FaultPlan, AKillEndsTheProcessAtTheVeryOperation) {
+  EXPECT_EXIT(
+      {
+        auto script = ScriptOf({{.kind = FaultKind::kKill, .target = FaultTarget::kRename}});
+        Play(script, FaultTarget::kWrite);
+        script.Next(FaultTarget::kRename);
+        ::_exit(0);
+      },
+      ::testing::KilledBySignal(SIGKILL), "");
 }
 
 TEST(FaultPlan, OnlyMatchingOperationsCount) {

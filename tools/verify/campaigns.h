@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/store_spec.h"
 #include "offload/status.h"
 #include "tools/verify/case_log.h"
+#include "tools/verify/store_opener.h"
 
 namespace kvbed {
 
@@ -16,12 +18,17 @@ enum class VerifyProfile : uint8_t { kCi, kFull };
 
 struct CampaignOptions {
   VerifyProfile profile = VerifyProfile::kCi;
+  bool brief = false;  // of the self-test only what shows that faults are seen: before a store's
   std::string
       work_folder;  // for the self-test's stores and kvbed's own notes; removed by the caller
   std::optional<std::string> model;          // -m; none: toys, or seeded records without libtorch
   std::optional<StoreSpec> store;            // the store under test
   StoreSettings settings;                    // for it
+  std::optional<double> fail_above;          // --fail-above: the largest |d| of a lossy store
   std::optional<std::string> damage_folder;  // --damage-dir: where it keeps its files
+  StoreOpener open = OpenAsItIs;
+  // What is run as a second process, with "--store SPEC" added: this command itself.
+  std::vector<std::string> child_command = {"/proc/self/exe", "verify-child"};
 };
 
 // ---- the self-test: kvbed's own stores and decorators
@@ -33,7 +40,7 @@ Status RunControls(const CampaignOptions& options, CaseLog& log);    // canaries
 Status RunCrashes(const CampaignOptions& options, CaseLog& log);     // kill and power cut
 Status RunRaces(const CampaignOptions& options, CaseLog& log);
 
-// ---- the store under test: only what anyone's store can be asked
+// ---- the store under test: only what anyone's store can be asked; names begin with "store/"
 Status RunStoreRoundTrips(const CampaignOptions& options, CaseLog& log);
 Status RunStoreDamage(const CampaignOptions& options, CaseLog& log);   // --damage-dir
 Status RunStoreCrashes(const CampaignOptions& options, CaseLog& log);  // SIGKILL and restart
