@@ -90,7 +90,7 @@ TEST(Verify, RefusesWhatMakesNoSense) {
       {{"--case", "nonsense"}, "no case's name begins so"},
       {{"--profile", "quick"}, "ci"},
       {{"--damage-dir", folder.path()}, "--store"},
-      {{"--store", "slab:" + (folder / "s"), "--damage-dir", folder.path()}, "not empty"},
+      {{"--store", "slab:" + (folder / "s"), "--damage-dir", folder.path()}, "has files already"},
       {{"--store", "slab:" + (folder / "s") + "#snapshot"}, "#NAME"},
       {{"--store", "slab:" + (folder / "s"), "--timeout", "3"}, "plugin: or exec:"},
       {{"--fail-above", "1"}, "--store"},

@@ -56,6 +56,9 @@ class StoreDecorator : public BlockStore {
   Result<std::vector<ManifestSummary>> DoListManifests() override { return base_->ListManifests(); }
   Status DoRemoveManifest(const std::string& name) override { return base_->RemoveManifest(name); }
   Result<std::vector<StoredRecord>> DoListRecords() override { return base_->ListRecords(); }
+  Result<Leftovers> DoListLeftovers(RecordNamer namer) override {
+    return base_->ListLeftovers(namer);
+  }
   Result<RecordLocation> DoLocate(const RecordId& id, uint64_t place) override {
     return base_->Locate(id, place);
   }

@@ -19,13 +19,13 @@ namespace fs = std::filesystem;
 constexpr uid_t kNobody = 65534;
 
 // A descriptor that closes itself.
-class OpenedFile {
+class FileToDamage {
  public:
-  OpenedFile(const std::string& path, int flags)
+  FileToDamage(const std::string& path, int flags)
       : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
-  OpenedFile(const OpenedFile&) = delete;
-  OpenedFile& operator=(const OpenedFile&) = delete;
-  ~OpenedFile() {
+  FileToDamage(const FileToDamage&) = delete;
+  FileToDamage& operator=(const FileToDamage&) = delete;
+  ~FileToDamage() {
     if (fd_ >= 0) ::close(fd_);
   }
   int fd() const { return fd_; }
@@ -39,7 +39,7 @@ Status ErrnoOf(const char* verb, const std::string& path) {
 }
 
 Status WriteBytes(const std::string& path, int flags, uint64_t offset, std::string_view bytes) {
-  const OpenedFile file(path, O_WRONLY | flags);
+  const FileToDamage file(path, O_WRONLY | flags);
   if (file.fd() < 0) return ErrnoOf("open", path);
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t put = ::pwrite(file.fd(), bytes.data() + done, bytes.size() - done,
@@ -82,7 +82,7 @@ uint64_t SizeOfFile(const std::string& path) {
 }
 
 Result<std::string> ReadBytes(const std::string& path, uint64_t offset, uint64_t size_bytes) {
-  const OpenedFile file(path, O_RDONLY);
+  const FileToDamage file(path, O_RDONLY);
   if (file.fd() < 0) return ErrnoOf("open", path);
   std::string bytes(size_bytes, '\0');
   for (size_t done = 0; done < size_bytes;) {
@@ -188,7 +188,7 @@ Result<LostPermission> LostPermission::Take(const std::string& folder, const std
           "this runs as root, whom no mode keeps out, and it may not act as another user");
     }
   }
-  const OpenedFile opened(path, O_RDONLY);
+  const FileToDamage opened(path, O_RDONLY);
   if (opened.fd() < 0 && errno == EACCES) return lost;
   return Status::NotSupported("on this machine a file without permissions can still be opened");
 }

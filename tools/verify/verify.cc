@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -19,6 +18,7 @@
 #include "tools/store_access.h"
 #include "tools/verify/campaigns.h"
 #include "tools/verify/case_log.h"
+#include "tools/verify/damage_folder.h"
 #include "tools/verify/fresh_restore.h"
 #include "tools/verify/store_under_test.h"
 #include "tools/verify/verify_report.h"
@@ -182,7 +182,7 @@ class VerifyRun {
       return Status::InvalidArgument(
           "--fail-above and --timeout are about the store under test: give --store too");
     }
-    KVBED_RETURN_IF_ERROR(CheckDamageFolder());
+    KVBED_RETURN_IF_ERROR(TakeDamageFolder());
     KVBED_ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Create());
     folder_.emplace(std::move(folder));
     campaign_.work_folder = folder_->path();
@@ -191,24 +191,13 @@ class VerifyRun {
     return Status::Ok();
   }
 
-  Status CheckDamageFolder() {
+  Status TakeDamageFolder() {
     if (!options_.damage_folder) return Status::Ok();
     if (!campaign_.store) {
       return Status::InvalidArgument(
           "--damage-dir names the files of the store under test: give --store too");
     }
-    std::error_code error;
-    const std::filesystem::path path(*options_.damage_folder);
-    if (std::filesystem::exists(path, error) && !std::filesystem::is_directory(path, error)) {
-      return Status::InvalidArgument(
-          fmt::format("--damage-dir {} is no folder", *options_.damage_folder));
-    }
-    if (std::filesystem::is_directory(path, error) && !std::filesystem::is_empty(path, error)) {
-      return Status::InvalidArgument(fmt::format(
-          "--damage-dir {} is not empty, and what is in it would be damaged: give a store of its "
-          "own, in a folder that is empty or not there",
-          *options_.damage_folder));
-    }
+    KVBED_RETURN_IF_ERROR(CheckDamageFolder(*options_.damage_folder));
     campaign_.damage_folder = options_.damage_folder;
     return Status::Ok();
   }
