@@ -327,7 +327,11 @@ TEST(FileSizeLimit, IsAnErrorAndLeavesNoTemporaryFolder) {
 }
 
 TEST(ProgressBar, IsThereOnATerminalAndNowhereElse) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const std::string job = "KVBED generate -m toy:8m -c 200 -n 100";
+#else
   const std::string job = "KVBED generate -m toy:8m -c 200 -n 1000";
+#endif
   const CommandRun terminal = RunShell("script -qec \"" + job + "\" /dev/null </dev/null");
   EXPECT_NE(terminal.out.find("decode ["), std::string::npos) << terminal.out;
   EXPECT_NE(terminal.out.find("s left"), std::string::npos);
