@@ -576,7 +576,7 @@ Status RunSeamFaults(const CampaignOptions& options, CaseLog& log) {
   for (const OwnStore& store : OwnStores()) {
     if (store.kind == StoreKind::kMemory || store.wal) continue;
     // RocksDB takes longest to open and close, and the index layout's records are in a slab.
-    uint64_t rounds = store.layout ? 5 : store.kind == StoreKind::kRocksDb ? 10 : 26;
+    uint64_t rounds = store.layout ? 2 : store.kind == StoreKind::kRocksDb ? 5 : 12;
     if (options.profile == VerifyProfile::kFull) rounds *= 10;
     const auto run = [&](std::string_view side, const SeamFault& fault, auto method) -> Status {
       const std::string name = fmt::format("fault/seam/{}/{}_{}", store.name, side, fault.name);
@@ -585,7 +585,10 @@ Status RunSeamFaults(const CampaignOptions& options, CaseLog& log) {
       CaseResult result = log.Start(name, CaseKind::kFault);
       KVBED_ASSIGN_OR_RETURN(const TemporaryFolder folder,
                              TemporaryFolder::CreateIn(options.work_folder));
-      SeamCase one(store, fault, folder.path(), rounds, result);
+      // A write is torn at each sector of a record once.
+      const bool torn = fault.kind == FaultKind::kTornWrite && !store.layout;
+      SeamCase one(store, fault, folder.path(), torn ? std::max<uint64_t>(rounds, 15) : rounds,
+                   result);
       KVBED_RETURN_IF_ERROR(TakeStatus(result, (one.*method)()));
       log.Finish(std::move(result));
       return Status::Ok();
