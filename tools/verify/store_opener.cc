@@ -26,9 +26,10 @@ StoreSpec SpecWithSettings(StoreSpec spec, const StoreSettings& settings) {
     if (!option && value != otherwise) option = value;
   };
   say(spec.iodepth, settings.iodepth, usual.iodepth);
+  say(spec.capacity_bytes, settings.capacity_bytes, usual.capacity_bytes);
+  if (spec.kind == StoreKind::kMemory) return spec;  // it has no I/O to be set
   say(spec.ioengine, settings.ioengine, usual.ioengine);
   say(spec.direct, settings.direct, usual.direct);
-  say(spec.capacity_bytes, settings.capacity_bytes, usual.capacity_bytes);
   say(spec.sync, settings.sync, usual.sync);
   say(spec.timeout_ms, settings.timeout_ms, usual.timeout_ms);
   say(spec.window_bytes, settings.window_bytes, usual.window_bytes);
