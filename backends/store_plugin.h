@@ -42,7 +42,9 @@ extern "C" {
 #define KVBED_STORE_NAME_BYTES 129 /* a snapshot's name, its 0 included: A-Z a-z 0-9 . _ - */
 #define KVBED_STORE_MESSAGE_BYTES 256
 
-typedef enum kvbed_store_status {
+/* A number and no enum type, so that one that nobody knows is an error and nothing worse. */
+typedef int32_t kvbed_store_status;
+enum {
   KVBED_STORE_OK = 0,
   KVBED_STORE_NOT_FOUND = 1,
   KVBED_STORE_IO_ERROR = 2,
@@ -50,7 +52,7 @@ typedef enum kvbed_store_status {
   KVBED_STORE_INVALID_ARGUMENT = 4,
   KVBED_STORE_OUT_OF_SPACE = 5,
   KVBED_STORE_NOT_SUPPORTED = 6
-} kvbed_store_status;
+};
 
 typedef struct kvbed_store kvbed_store; /* the plug-in's own */
 

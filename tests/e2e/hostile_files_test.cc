@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,14 +58,14 @@ int64_t IdlePeak() {
   return peak;
 }
 
-// `code` is the documented one for a file of no use.
-void ExpectRefused(std::vector<std::string> arguments, int code) {
+// The codes are those documented for a file of no use.
+void ExpectRefused(std::vector<std::string> arguments, const std::set<int>& codes) {
   std::string line;
   for (const std::string& argument : arguments) line += argument + " ";
   SCOPED_TRACE(line);
   arguments.insert(arguments.begin(), KVBED_COMMAND);
   const MeasuredRun run = Measure(arguments);
-  EXPECT_EQ(run.exit_code, code) << run.text;
+  EXPECT_TRUE(codes.contains(run.exit_code)) << run.exit_code << ": " << run.text;
   EXPECT_EQ(std::count(run.text.begin(), run.text.end(), '\n'), 1) << run.text;
   EXPECT_LE(run.peak_bytes, IdlePeak() + kAllowedBytes);
 }
@@ -84,7 +85,7 @@ TEST(HostileFiles, ModelsAreRefusedInOneLineAndLittleMemory) {
   for (const std::string& path : Corpus("gguf")) {
     const std::string model = folder / "m.gguf";
     fs::copy_file(path, model, fs::copy_options::overwrite_existing);
-    ExpectRefused({"tokenize", "-m", model, "--prompt", "x"}, 4);
+    ExpectRefused({"tokenize", "-m", model, "--prompt", "x"}, {4});
   }
   fs::copy(golden + "valid_dir", folder / "m");
   for (const auto& [corpus, file] : {std::pair{"hf_config", "config.json"},
@@ -92,7 +93,7 @@ TEST(HostileFiles, ModelsAreRefusedInOneLineAndLittleMemory) {
                                      {"safetensors", "model.safetensors"}}) {
     for (const std::string& path : Corpus(corpus)) {
       fs::copy_file(path, folder / "m/" + file, fs::copy_options::overwrite_existing);
-      ExpectRefused({"tokenize", "-m", folder / "m", "--prompt", "x"}, 4);
+      ExpectRefused({"tokenize", "-m", folder / "m", "--prompt", "x"}, {4});
     }
     fs::copy_file(golden + "valid_dir/" + file, folder / "m/" + file,
                   fs::copy_options::overwrite_existing);
@@ -106,16 +107,16 @@ TEST(HostileFiles, ShapesAndRowsAreRefusedInOneLineAndLittleMemory) {
   for (const std::string& path : Corpus("hf_config")) {
     const std::string shape = folder / "config.json";
     fs::copy_file(path, shape, fs::copy_options::overwrite_existing);
-    ExpectRefused({"plan", "--shape", shape}, 4);
+    ExpectRefused({"plan", "--shape", shape}, {4});
   }
   // A gigabyte of nothing.
   std::ofstream(folder / "sparse");
   fs::resize_file(folder / "sparse", 1 << 30);
   for (const std::string name : {"config.json", "rows.jsonl", "m.gguf"}) {
     fs::rename(folder / "sparse", folder / name);
-    if (name == "config.json") ExpectRefused({"plan", "--shape", folder / name}, 4);
-    if (name == "rows.jsonl") ExpectRefused({"report", folder / name, "--out", folder / "o"}, 4);
-    if (name == "m.gguf") ExpectRefused({"tokenize", "-m", folder / name, "--prompt", "x"}, 4);
+    if (name == "config.json") ExpectRefused({"plan", "--shape", folder / name}, {4});
+    if (name == "rows.jsonl") ExpectRefused({"report", folder / name, "--out", folder / "o"}, {4});
+    if (name == "m.gguf") ExpectRefused({"tokenize", "-m", folder / name, "--prompt", "x"}, {4});
     fs::rename(folder / name, folder / "sparse");
   }
 }
@@ -127,7 +128,8 @@ TEST(HostileFiles, StoresAreRefusedInOneLineAndLittleMemory) {
     fs::remove_all(store);
     fs::create_directories(store + "/manifests");
     fs::copy_file(path, store + "/STORE");
-    ExpectRefused({"store", "ls", "slab:" + store}, 4);
+    // Damaged is a failed check; another version's is of no use here.
+    ExpectRefused({"store", "ls", "slab:" + store}, {1, 4});
   }
 }
 

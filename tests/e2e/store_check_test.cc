@@ -204,6 +204,9 @@ int64_t PeakOf(const char* command, const std::string& spec) {
 }
 
 TEST(StoreCheckMemory, IsBoundedWhateverTheStoreHolds) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's own memory hides the command's";
+#endif
   // Records of 2 MiB, 128 MiB in all.
   const KvGeometry geometry = {.layers = 32, .kv_heads = 8, .head_dim = 128, .block_tokens = 16};
   for (const KeptStore& kept : KeptStores()) {
@@ -220,7 +223,9 @@ TEST(StoreCheckMemory, IsBoundedWhateverTheStoreHolds) {
       }
     }
     const int64_t more = PeakOf("check", spec) - PeakOf("ls", spec);
-    EXPECT_LE(more, int64_t{64} << 20) << spec;
+    // RocksDB has tables and buffers of its own.
+    const int64_t most = spec.starts_with("rocksdb:") ? int64_t{80} << 20 : int64_t{64} << 20;
+    EXPECT_LE(more, most) << spec;
     EXPECT_GT(more, int64_t{1} << 20) << "the measure sees records at all";
   }
 }

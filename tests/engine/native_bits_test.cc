@@ -2,87 +2,11 @@
 // whatever the chunks, threads and blocks.
 #include <gtest/gtest.h>
 
-#include "engine/kernels/native/native_model.h"
-#include "tests/engine/engine_harness.h"
+#include "tests/engine/native_bits.h"
 #include "tests/support/require.h"
 
 namespace kvbed {
 namespace {
-
-// How tokens come into the cache.
-struct Way {
-  uint32_t threads = 1;
-  uint32_t block_tokens = 16;
-  uint64_t prefill_chunk = 512;
-  uint64_t decoded = 0;  // tokens at the end that come one by one
-};
-
-// All K and V, and the logits of the last position.
-struct Bits {
-  std::vector<float> kv;
-  std::vector<float> logits;
-};
-
-Bits RunOn(NativeModel& model, const ModelConfig& config, DType dtype, const Way& way,
-           std::span<const TokenId> tokens) {
-  const KvGeometry geometry = GeometryOf(config, dtype, way.block_tokens);
-  auto pool = BlockPool::Create(geometry, static_cast<uint32_t>(geometry.BlocksFor(tokens.size())));
-  EXPECT_OK(pool);
-  Sequence sequence(**pool, {.model_fingerprint = {}, .rope_identity = 0, .sequence_id = 1});
-  EXPECT_OK(sequence.Reserve(tokens.size()));
-  Bits bits;
-  const LogitsSink keep = [&](uint64_t, std::span<const float> row) {
-    bits.logits.assign(row.begin(), row.end());
-  };
-  for (uint64_t done = 0; done < tokens.size();) {
-    const uint64_t prefilled = tokens.size() - way.decoded;
-    const uint64_t count =
-        done < prefilled ? std::min<uint64_t>(way.prefill_chunk, prefilled - done) : 1;
-    EXPECT_OK(model.Forward({.tokens = tokens.subspan(done, count),
-                             .sequence = sequence,
-                             .first_logits = count - 1,
-                             .on_logits = keep}));
-    sequence.Advance(count);
-    done += count;
-  }
-  bits.kv = AllKv(sequence);
-  return bits;
-}
-
-NativeModel OpenNative(const ModelFiles& model, DType dtype, uint32_t threads,
-                       const std::string& isa) {
-  auto opened = NativeModel::Open(model, dtype, threads, isa);
-  EXPECT_OK(opened);
-  return std::move(opened).value();
-}
-
-uint64_t Differing(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  uint64_t count = 0;
-  for (size_t i = 0; i < a.size(); ++i) count += std::memcmp(&a[i], &b[i], sizeof(float)) != 0;
-  return count;
-}
-
-void ExpectTheSameBits(const ModelFiles& model, DType dtype, uint64_t tokens,
-                       const std::vector<Way>& ways, bool every_isa = true) {
-  const std::vector<TokenId> ids = SeededIds(20260301, tokens, model.config.vocab);
-  std::vector<KernelTable> tables = KernelTables(dtype);
-  if (!every_isa) tables.resize(1);
-  for (const KernelTable& table : tables) {
-    NativeModel reference = OpenNative(model, dtype, 1, table.name);
-    const Bits one_pass = RunOn(reference, model.config, dtype, {.prefill_chunk = tokens}, ids);
-    for (const Way& way : ways) {
-      NativeModel other = OpenNative(model, dtype, way.threads, table.name);
-      const Bits bits = RunOn(other, model.config, dtype, way, ids);
-      const std::string what = table.name + ", threads " + std::to_string(way.threads) +
-                               ", block " + std::to_string(way.block_tokens) + ", chunk " +
-                               std::to_string(way.prefill_chunk) + ", decoded " +
-                               std::to_string(way.decoded);
-      EXPECT_EQ(Differing(bits.kv, one_pass.kv), 0) << what;
-      EXPECT_EQ(Differing(bits.logits, one_pass.logits), 0) << what;
-    }
-  }
-}
 
 // 700 tokens are three chunks of attention.
 const std::vector<Way> kWays = {{.threads = 2, .block_tokens = 5, .prefill_chunk = 1},
@@ -146,46 +70,6 @@ TEST(NativeBitsControl, AnOrderThatDependsOnTheRowsIsNoticed) {
   EXPECT_GT(Differing(one_pass.kv, one_by_one.kv), 0);
   // And by little: it is the same model.
   EXPECT_LE(MaxDifference(one_pass.kv, one_by_one.kv), 1e-3);
-}
-
-class NativeBitsSmolLM2 : public ::testing::TestWithParam<DType> {
- protected:
-  void SetUp() override {
-    if (!HasNativeKernels()) KVBED_SKIP_OR_FAIL("this CPU has none of the instruction sets");
-    if (std::string_view(KVBED_SMOLLM2_GGUF).empty()) {
-      KVBED_SKIP_OR_FAIL("SmolLM2 is not installed; tools/setup fetches it");
-    }
-  }
-};
-INSTANTIATE_TEST_SUITE_P(DTypes, NativeBitsSmolLM2, ::testing::Values(DType::kBf16, DType::kFp32),
-                         [](const auto& dtype) { return std::string(DTypeName(dtype.param)); });
-
-TEST_P(NativeBitsSmolLM2, RecomputedIsCached) {
-  ExpectTheSameBits(OpenTestModel(KVBED_SMOLLM2_GGUF), GetParam(), 132,
-                    {{.threads = 2, .block_tokens = 5, .prefill_chunk = 7},
-                     {.threads = 2, .block_tokens = 64, .prefill_chunk = 64, .decoded = 10}},
-                    /*every_isa=*/false);
-}
-
-class FullNativeBitsSmolLM2 : public NativeBitsSmolLM2 {};
-INSTANTIATE_TEST_SUITE_P(DTypes, FullNativeBitsSmolLM2,
-                         ::testing::Values(DType::kBf16, DType::kFp32),
-                         [](const auto& dtype) { return std::string(DTypeName(dtype.param)); });
-
-TEST_P(FullNativeBitsSmolLM2, RecomputedIsCachedAtEveryChunkAndContext) {
-  const ModelFiles model = OpenTestModel(KVBED_SMOLLM2_GGUF);
-  for (uint64_t tokens : {132u, 2100u}) {
-    std::vector<Way> ways;
-    uint32_t i = 0;
-    for (uint64_t chunk : {1u, 7u, 16u, 33u, 64u, 512u}) {
-      for (uint32_t threads : {1u, 2u, 4u}) {
-        const uint32_t blocks[] = {1, 5, 16, 64};
-        ways.push_back(
-            {.threads = threads, .block_tokens = blocks[i++ % 4], .prefill_chunk = chunk});
-      }
-    }
-    ExpectTheSameBits(model, GetParam(), tokens, ways);
-  }
 }
 
 }  // namespace
