@@ -23,29 +23,37 @@ __m512bh FillPair(const uint16_t* pair) {
 }
 
 // Sums of kRows rows over kTiles tiles: a chain of dot products for each, pair after pair.
+// Unrolled, so that the sums are registers.
 template <uint32_t kRows, uint32_t kTiles>
 void MultiplyPairs(const Product& product, uint32_t row, uint32_t tile, PutFunction put) {
   const uint16_t* const a = static_cast<const uint16_t*>(product.a) + row * product.a_stride;
   const uint64_t tile_elements = uint64_t{product.columns} * kTileRows;
   const uint16_t* const b = static_cast<const uint16_t*>(product.b) + tile * tile_elements;
   __m512 sums[kRows][kTiles];
+#pragma GCC unroll 8
   for (auto& of_row : sums) {
+#pragma GCC unroll 8
     for (__m512& sum : of_row) sum = _mm512_setzero_ps();
   }
   for (uint32_t k = 0; k < product.columns; k += 2) {
     __m512bh weights[kTiles];
+#pragma GCC unroll 8
     for (uint32_t t = 0; t < kTiles; ++t) {
       weights[t] = LoadPairs(b + t * tile_elements + uint64_t{k} * kTileRows);
     }
+#pragma GCC unroll 8
     for (uint32_t i = 0; i < kRows; ++i) {
       const __m512bh values = FillPair(a + i * product.a_stride + k);
+#pragma GCC unroll 8
       for (uint32_t t = 0; t < kTiles; ++t) {
         sums[i][t] = _mm512_dpbf16_ps(sums[i][t], weights[t], values);
       }
     }
   }
   alignas(64) float stored[kRows][kTiles * kTileRows];
+#pragma GCC unroll 8
   for (uint32_t i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
     for (uint32_t t = 0; t < kTiles; ++t) {
       _mm512_store_ps(stored[i] + t * kTileRows, sums[i][t]);
     }

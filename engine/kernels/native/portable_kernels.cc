@@ -20,18 +20,22 @@ namespace kvbed {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Sums of kRows rows of `a` over kTiles tiles of `b`, put away by Put.
+// Sums of kRows rows of `a` over kTiles tiles of `b`, put away by Put. Unrolled, so that the sums
+// are registers.
 template <class Element, uint32_t kRows, uint32_t kTiles>
 void MultiplyBlock(const Product& product, uint32_t m, uint32_t tile) {
   constexpr uint32_t kSums = kTiles * kVectors;
   Vector sums[kRows][kSums];
+#pragma GCC unroll 16
   for (uint32_t i = 0; i < kRows; ++i) {
+#pragma GCC unroll 16
     for (uint32_t j = 0; j < kSums; ++j) sums[i][j] = hn::Zero(kFloats);
   }
   const Element* const a = static_cast<const Element*>(product.a) + m * product.a_stride;
   const uint64_t tile_elements = uint64_t{product.columns} * kTileRows;
   const Element* const b = static_cast<const Element*>(product.b) + tile * tile_elements;
   const auto add = [&](uint32_t k, uint32_t j, Vector weights) HWY_ATTR {
+#pragma GCC unroll 16
     for (uint32_t i = 0; i < kRows; ++i) {
       float value = 0;
       if constexpr (sizeof(Element) == sizeof(float)) {
@@ -45,6 +49,7 @@ void MultiplyBlock(const Product& product, uint32_t m, uint32_t tile) {
   };
   if constexpr (sizeof(Element) == sizeof(float)) {
     for (uint32_t k = 0; k < product.columns; ++k) {
+#pragma GCC unroll 16
       for (uint32_t j = 0; j < kSums; ++j) {
         const uint64_t at = j / kVectors * tile_elements + uint64_t{k} * kTileRows;
         add(k, j, hn::LoadU(kFloats, b + at + j % kVectors * kLanes));
@@ -53,6 +58,7 @@ void MultiplyBlock(const Product& product, uint32_t m, uint32_t tile) {
   } else {
     const hn::Rebind<uint32_t, Floats> words;
     for (uint32_t k = 0; k < product.columns; k += 2) {
+#pragma GCC unroll 16
       for (uint32_t j = 0; j < kSums; ++j) {
         const uint64_t at = j / kVectors * tile_elements + uint64_t{k} * kTileRows;
         const auto pair =
@@ -63,8 +69,10 @@ void MultiplyBlock(const Product& product, uint32_t m, uint32_t tile) {
     }
   }
   const uint32_t step = product.into == Into::kGated ? 2 : 1;
+#pragma GCC unroll 16
   for (uint32_t i = 0; i < kRows; ++i) {
     Lanes lanes[kTiles];
+#pragma GCC unroll 16
     for (uint32_t j = 0; j < kSums; ++j) lanes[j / kVectors].v[j % kVectors] = sums[i][j];
     for (uint32_t t = 0; t < kTiles; t += step) {
       Put<Element>(product, m + i, tile + t, lanes[t], t + 1 < kTiles ? &lanes[t + 1] : nullptr);
