@@ -33,6 +33,7 @@ NativeAttention::NativeAttention(const KernelTable& table, const ModelConfig& co
     scratch.state.resize(lines);
     scratch.state_acc.resize(lines * columns());
     scratch.pointers.resize(kChunkTokens);
+    scratch.rounded.resize(columns() * element);
   }
 }
 
@@ -148,16 +149,10 @@ void NativeAttention::MergeChunk(const Call& call, const Tile& tile, uint64_t ch
 }
 
 void NativeAttention::Finish(const Call& call, const Tile& tile, uint32_t kv_head,
-                             const Scratch& scratch) const {
+                             Scratch& scratch) const {
   const uint64_t element = table_.element_bytes();
-  std::byte head[kRowPad * sizeof(float) * 16];
   const uint64_t head_bytes = config_.head_dim * element;
-  std::vector<std::byte> wide;  // for heads of more dims than any model has
-  std::byte* rounded = head;
-  if (columns() * element > sizeof(head)) {
-    wide.resize(columns() * element);
-    rounded = wide.data();
-  }
+  std::byte* const rounded = scratch.rounded.data();
   for (uint32_t line = 0; line < Lines(tile); ++line) {
     table_.divide(scratch.state_acc.data() + uint64_t{line} * columns(), scratch.state[line].sum,
                   columns(), rounded);

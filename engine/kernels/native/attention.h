@@ -48,6 +48,7 @@ class NativeAttention {
     std::vector<ChunkSums> state;    // [line], of the chunks so far
     std::vector<float> state_acc;    // [line][columns()]
     std::vector<const void*> pointers;
+    std::vector<std::byte> rounded;  // [columns()] elements
   };
   struct Call {
     std::span<const NativeRow> rows;
@@ -67,7 +68,7 @@ class NativeAttention {
              Scratch& scratch) const;
   void MergeChunk(const Call& call, const Tile& tile, uint64_t chunk, const ChunkSums* sums,
                   const float* acc, Scratch& scratch) const;
-  void Finish(const Call& call, const Tile& tile, uint32_t kv_head, const Scratch& scratch) const;
+  void Finish(const Call& call, const Tile& tile, uint32_t kv_head, Scratch& scratch) const;
   void ByTile(const Call& call);
   void ByChunk(const Call& call);
 
