@@ -142,9 +142,8 @@ class LosesASnapshotWhenReopened : public StoreDecorator {
   std::vector<std::string> mine_;
 };
 
-// Once two snapshots of a name were committed, gives the first half of one and the second of the
-// other.
-class MixesTwoSnapshots : public StoreDecorator {
+// Keeps all manifests that were committed under a name, for what gives the wrong one.
+class KeepsVersions : public StoreDecorator {
  public:
   using StoreDecorator::StoreDecorator;
 
@@ -155,6 +154,17 @@ class MixesTwoSnapshots : public StoreDecorator {
     versions_[manifest.name].push_back(manifest);
     return Status::Ok();
   }
+
+  std::map<std::string, std::vector<Manifest>> versions_;  // guarded by mutex_
+};
+
+// Once two snapshots of a name were committed, gives the first half of one and the second of the
+// other.
+class MixesTwoSnapshots : public KeepsVersions {
+ public:
+  using KeepsVersions::KeepsVersions;
+
+ protected:
   Result<Manifest> DoReadManifest(const std::string& name) override {
     KVBED_ASSIGN_OR_RETURN(Manifest manifest, base_->ReadManifest(name));
     const std::lock_guard lock(mutex_);
@@ -167,32 +177,20 @@ class MixesTwoSnapshots : public StoreDecorator {
     std::copy_n(older.begin(), half, manifest.blocks.begin());
     return manifest;
   }
-
- private:
-  std::map<std::string, std::vector<Manifest>> versions_;
 };
 
 // Serves the manifest that it had before the last.
-class ServesOldStates : public StoreDecorator {
+class ServesOldStates : public KeepsVersions {
  public:
-  using StoreDecorator::StoreDecorator;
+  using KeepsVersions::KeepsVersions;
 
  protected:
-  Status DoCommit(Manifest& manifest, CommitMode mode) override {
-    KVBED_RETURN_IF_ERROR(base_->Commit(manifest, mode));
-    const std::lock_guard lock(mutex_);
-    versions_[manifest.name].push_back(manifest);
-    return Status::Ok();
-  }
   Result<Manifest> DoReadManifest(const std::string& name) override {
     KVBED_ASSIGN_OR_RETURN(Manifest manifest, base_->ReadManifest(name));
     const std::lock_guard lock(mutex_);
     const auto& versions = versions_[name];
     return versions.size() < 2 ? manifest : versions[versions.size() - 2];
   }
-
- private:
-  std::map<std::string, std::vector<Manifest>> versions_;
 };
 
 // A put is answered at once and made at the next flush, from the caller's memory.
