@@ -33,6 +33,25 @@ std::string SyncLine(const DeviceCall& call) {
   return fmt::format("fdatasync {}", NameOf(*call.file));
 }
 
+// Where in the call's data the byte is that an aimed fault is about, 0 for a fault that isn't
+// aimed; nothing when it isn't in there, or the bit that is to flip isn't.
+std::optional<uint64_t> AimIn(const DeviceCall& call, const Fault& fault) {
+  uint64_t at = 0;
+  if (fault.place) {
+    if (NameOf(*call.file) != fault.place->file || fault.place->offset < call.offset) return {};
+    at = fault.place->offset - call.offset;
+  } else if (!fault.mark.empty()) {
+    if (call.op != IoOp::kWrite) return {};
+    const std::byte* const found =
+        std::search(call.data, call.data + call.length_bytes, fault.mark.begin(), fault.mark.end());
+    at = static_cast<uint64_t>(found - call.data);
+  }
+  const bool flips = fault.kind == FaultKind::kBitFlip && fault.amount > 0;
+  const uint64_t last = at + (flips ? (fault.amount - 1) / 8 : 0);
+  if (fault.is_aimed() && last >= call.length_bytes) return {};
+  return at;
+}
+
 // The errno of a fault that just fails, 0 for every other.
 int ErrnoOf(FaultKind kind) {
   switch (kind) {
@@ -128,7 +147,8 @@ FaultDevice::Attempt FaultDevice::Begin(const DeviceCall& asked, bool delayed) {
     attempt.answer = -kGone;
     return attempt;
   }
-  const Fault* fault = delayed ? nullptr : script_.Next(TargetOf(asked.op));
+  const auto is_aimed_here = [&](const Fault& one) { return AimIn(asked, one).has_value(); };
+  const Fault* fault = delayed ? nullptr : script_.Next(TargetOf(asked.op), is_aimed_here);
   if (fault != nullptr && fault->kind == FaultKind::kDelay) {
     --in_flight_;
     --operations_;
@@ -246,9 +266,10 @@ Status FaultDevice::Spoil(const Fault& fault, Attempt& attempt) {
     case FaultKind::kBitFlip:
       attempt.flip = call.op == IoOp::kRead;
       attempt.flip_number = fault.amount;
+      if (fault.amount > 0) attempt.flip_number += 8 * AimIn(attempt.asked, fault).value_or(0);
       if (call.op == IoOp::kWrite) {
         KVBED_RETURN_IF_ERROR(substitute());
-        FlipBit({call.data, call.length_bytes}, BitOf(fault.amount, call.length_bytes));
+        FlipBit({call.data, call.length_bytes}, BitOf(attempt.flip_number, call.length_bytes));
       }
       break;
     case FaultKind::kShortTransfer: {

@@ -70,19 +70,21 @@ bool FaultCanStrike(FaultKind kind, FaultTarget operation) {
 FaultScript::FaultScript(FaultPlan plan)
     : plan_(std::move(plan)), seen_(plan_.faults.size()), random_(plan_.seed) {}
 
-const Fault* FaultScript::Next(FaultTarget operation) {
-  const Fault* strike = nullptr;
-  for (size_t i = 0; i < plan_.faults.size(); ++i) {
-    const Fault& fault = plan_.faults[i];
-    if (fault.target != FaultTarget::kAny && fault.target != operation) continue;
-    if (!FaultCanStrike(fault.kind, operation)) continue;
-    const uint64_t number = seen_[i]++;
-    const bool due = number >= fault.first && number - fault.first < fault.count;
-    if (due && strike == nullptr) strike = &fault;
-  }
-  if (strike != nullptr) ++struck_;
-  if (strike != nullptr && strike->kind == FaultKind::kKill) ::kill(::getpid(), SIGKILL);
-  return strike;
+bool FaultScript::Matches(const Fault& fault, FaultTarget operation) {
+  return (fault.target == FaultTarget::kAny || fault.target == operation) &&
+         FaultCanStrike(fault.kind, operation);
+}
+
+bool FaultScript::IsDue(size_t i) {
+  const Fault& fault = plan_.faults[i];
+  const uint64_t number = seen_[i]++;
+  return number >= fault.first && number - fault.first < fault.count;
+}
+
+const Fault* FaultScript::Struck(const Fault* fault) {
+  if (fault != nullptr) ++struck_;
+  if (fault != nullptr && fault->kind == FaultKind::kKill) ::kill(::getpid(), SIGKILL);
+  return fault;
 }
 
 uint64_t FaultScript::Choose(uint64_t bound) {

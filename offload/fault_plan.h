@@ -2,7 +2,9 @@
 // play. It doesn't know files or records; who plays it says what an operation is.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -50,12 +52,24 @@ Result<FaultKind> ParseFaultKind(std::string_view name);
 // Whether this kind makes sense for an operation: a bit flips in reads and writes, not in renames.
 bool FaultCanStrike(FaultKind kind, FaultTarget operation);
 
+// A byte of a file, by the file's name without its folder.
+struct FaultPlace {
+  std::string file;
+  uint64_t offset = 0;
+  bool operator==(const FaultPlace&) const = default;
+};
+
 struct Fault {
   FaultKind kind = FaultKind::kBitFlip;
   FaultTarget target = FaultTarget::kAny;
   uint64_t first = 0;   // skips this many matching operations
   uint64_t count = 1;   // then strikes this many; kForever never stops
   uint64_t amount = 0;  // see the kind
+  // Aimed: only transfers that cover this byte count, or only writes whose data hold these bytes. A
+  // bit flip's amount counts from there.
+  std::optional<FaultPlace> place{};
+  std::vector<std::byte> mark{};
+  bool is_aimed() const { return place.has_value() || !mark.empty(); }
   bool operator==(const Fault&) const = default;
 };
 
@@ -73,14 +87,32 @@ class FaultScript {
   explicit FaultScript(FaultPlan plan);
 
   // The first fault of the plan that strikes this operation, or null. Every fault whose target
-  // matches, and whose kind can strike it, counts the operation.
-  const Fault* Next(FaultTarget operation);
+  // matches, and whose kind can strike it, counts the operation; an aimed one only where
+  // `is_aimed_here` says so of it.
+  template <class IsAimedHere>
+  const Fault* Next(FaultTarget operation, const IsAimedHere& is_aimed_here) {
+    const Fault* strike = nullptr;
+    for (size_t i = 0; i < plan_.faults.size(); ++i) {
+      const Fault& fault = plan_.faults[i];
+      if (!Matches(fault, operation) || (fault.is_aimed() && !is_aimed_here(fault))) continue;
+      if (IsDue(i) && strike == nullptr) strike = &fault;
+    }
+    return Struck(strike);
+  }
+  const Fault* Next(FaultTarget operation) {
+    return Next(operation, [](const Fault&) { return false; });
+  }
 
   uint64_t struck() const { return struck_; }
   // Seeded choice below `bound` (> 0).
   uint64_t Choose(uint64_t bound);
 
  private:
+  static bool Matches(const Fault& fault, FaultTarget operation);
+  // Counts an operation for fault `i`.
+  bool IsDue(size_t i);
+  const Fault* Struck(const Fault* fault);
+
   FaultPlan plan_;
   std::vector<uint64_t> seen_;
   uint64_t struck_ = 0;

@@ -100,6 +100,56 @@ TEST_P(FaultyIoTest, ABitFlipsInAWriteAndTheCallersMemoryStays) {
   EXPECT_TRUE(Equal(after_.bytes(), Pattern(kRecord * kRecords, 2).bytes()));
 }
 
+TEST_P(FaultyIoTest, AFlipIsAimedAtAByteOfAFile) {
+  // Bit 3 of byte 100 of record 1, in whichever read it comes, and as often as it does.
+  const FaultPlace place{"f", kRecord + 100};
+  Play({{.kind = FaultKind::kBitFlip,
+         .target = FaultTarget::kRead,
+         .count = kForever,
+         .amount = 4,
+         .place = place}});
+  ASSERT_OK(ReadIn(0));
+  EXPECT_TRUE(Equal(in_.bytes(), Old(0)));
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_OK(ReadIn(1));
+    EXPECT_EQ(DifferingBits(in_.bytes(), Old(1)), 1);
+    EXPECT_EQ(in_.bytes()[100] ^ Old(1)[100], std::byte{8});
+  }
+  EXPECT_EQ(device_->struck(), 2u);
+  Play({{.kind = FaultKind::kBitFlip,
+         .target = FaultTarget::kRead,
+         .place = FaultPlace{"another", kRecord + 100}}});
+  ASSERT_OK(ReadIn(1));
+  EXPECT_EQ(device_->struck(), 0u);
+}
+
+TEST_P(FaultyIoTest, AFlipIsAimedAtWhatIsWrittenWhereverItIs) {
+  const auto mark_of = [&](uint64_t record) {
+    const Bytes mark = New(record).subspan(512, 48);
+    return std::vector<std::byte>(mark.begin(), mark.end());
+  };
+  const uint64_t bit = 1000 * 8 + 1;  // bit 1 of the byte 1000 behind the mark's beginning
+  Play({{.kind = FaultKind::kBitFlip,
+         .target = FaultTarget::kWrite,
+         .amount = bit + 1,
+         .mark = mark_of(2)}});
+  ASSERT_OK(WriteNew(1));
+  ASSERT_OK(WriteNew(2));
+  ASSERT_OK(WriteNew(3));
+  EXPECT_TRUE(DiskHas(1, New(1)));
+  EXPECT_TRUE(DiskHas(3, New(3)));
+  const std::string on_disk = OnDisk(2);
+  EXPECT_EQ(DifferingBits(AsBytes(on_disk), New(2)), 1);
+  EXPECT_EQ(AsBytes(on_disk)[1512] ^ New(2)[1512], std::byte{2});
+  // A bit that isn't in the same write is none to flip.
+  Play({{.kind = FaultKind::kBitFlip,
+         .target = FaultTarget::kWrite,
+         .amount = kRecord * 8,
+         .mark = mark_of(2)}});
+  ASSERT_OK(WriteNew(2));
+  EXPECT_EQ(device_->struck(), 0u);
+}
+
 TEST_P(FaultyIoTest, TheSameSeedFlipsTheSameBit) {
   std::string first;
   for (int round = 0; round < 2; ++round) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/fault_device.h"
+#include "offload/record_layout.h"
 #include "tools/interrupt.h"
 #include "tools/store_access.h"
 #include "tools/verify/campaigns.h"
@@ -261,9 +262,13 @@ class SeamCase {
     return Status::Ok();
   }
 
-  // Where a byte of a record's part is moved: the operation, and the byte in it.
+  // What a round strikes: an operation by its number, a byte of a file, or a byte of a record
+  // wherever that is written to.
   struct Target {
     uint64_t op = 0;
+    uint64_t count = 1;
+    std::optional<FaultPlace> place{};
+    std::vector<std::byte> mark{};
     uint64_t bit_number = 0;  // as Fault::amount of a bit flip; 0: any
     bool replaced = false;    // a write of the record that the grown state takes the place of
   };
@@ -272,24 +277,32 @@ class SeamCase {
       return Target{.op = Below(ops_.size())};
     }
     const RecordLocation& at = locations_[Below(locations_.size())];
-    const uint64_t byte = ChooseByte(PartOf(fault_.aim), random_);
     const std::string file = at.path.substr(at.path.rfind('/') + 1);
+    if (fault_.kind == FaultKind::kBitFlip) {
+      // As often as the byte is read: RocksDB looks at its files' ends before the records.
+      return Target{.count = kForever,
+                    .place = FaultPlace{file, at.offset + ChooseByte(PartOf(fault_.aim), random_)},
+                    .bit_number = Below(8) + 1};
+    }
     std::vector<Target> targets;
     for (size_t i = 0; i < ops_.size(); ++i) {
       const LoggedOp& op = ops_[i];
-      const uint64_t wanted = at.offset + byte;
       // All of the record: a read of something beside it may take a part of it along.
       const bool whole =
           op.offset <= at.offset && op.offset + op.length_bytes >= at.offset + at.size_bytes;
-      if (op.file != file || !whole) continue;
-      targets.push_back({.op = i, .bit_number = (wanted - op.offset) * 8 + Below(8) + 1});
+      if (op.file == file && whole) targets.push_back({.op = i});
     }
     if (targets.empty()) return std::nullopt;
     return targets[Below(targets.size())];
   }
 
   FaultPlan PlanOf(const Target& target, uint64_t amount) {
-    Fault fault{.kind = fault_.kind, .target = fault_.target, .first = target.op};
+    Fault fault{.kind = fault_.kind,
+                .target = fault_.target,
+                .first = target.op,
+                .count = target.count,
+                .place = target.place,
+                .mark = target.mark};
     fault.amount = amount;
     if (fault_.kind == FaultKind::kBitFlip) fault.amount = target.bit_number;
     if (fault_.kind == FaultKind::kDelay) fault.amount = 200 + Below(800);
@@ -297,17 +310,7 @@ class SeamCase {
   }
 
   bool keeps_blobs() const { return store_.kind == StoreKind::kRocksDb && !store_.layout; }
-  bool SkipsAimed() {
-    const bool skips =
-        keeps_blobs() && fault_.kind == FaultKind::kBitFlip && fault_.aim != Aim::kAny;
-    if (skips) {
-      Skip("RocksDB moves records together with what lies beside them: bit_flip strikes anywhere");
-    }
-    return skips;
-  }
-
   Status ReadRound() {
-    if (SkipsAimed()) return Status::Ok();
     const auto target = ChooseTarget();
     if (!target) {
       Skip("this store reads no record in a way that can be aimed at");
@@ -355,6 +358,7 @@ class SeamCase {
   };
 
   // Puts a snapshot, then its grown state in its place. `cut` takes the power once both are there.
+  // The sequence is `sequence_id_`.
   WriteRun WriteOver(const FaultPlan& plan, bool cut) {
     WriteRun run;
     FaultDevice device(plan, {.power_cuts = IsPowerCut(fault_.kind), .syncs = false});
@@ -375,7 +379,7 @@ class SeamCase {
 
   Status PutBoth(BlockStore& store, WriteRun& run) {
     KVBED_ASSIGN_OR_RETURN(SeededKv kv,
-                           SeededKv::Create(kTrialGeometry, random_() | 1, kTrialGrownTokens));
+                           SeededKv::Create(kTrialGeometry, sequence_id_, kTrialGrownTokens));
     auto first = PutSeeded(store, kv, {.name = "round"});
     if (!first.ok()) return first.status();
     run.first = std::move(*first);
@@ -387,6 +391,7 @@ class SeamCase {
   }
 
   Status RehearseWrite() {
+    sequence_id_ = random_() | 1;
     const WriteRun run = WriteOver({}, false);
     if (!run.status.ok()) {
       if (run.status.code() == StatusCode::kOutOfSpace) return run.status;
@@ -421,25 +426,41 @@ class SeamCase {
     return op.length_bytes == kTrialGeometry.record_bytes();
   }
 
-  std::optional<Target> ChooseWrite() {
-    if (fault_.target == FaultTarget::kAny) return Target{.op = Below(operations_)};
+  // The beginning of a record of the round's first state, up to the end of its id: no other record
+  // begins so, and wherever RocksDB puts it, it can be found in what is written.
+  Result<std::vector<std::byte>> MarkOf(uint64_t block) const {
+    KVBED_ASSIGN_OR_RETURN(SeededKv kv,
+                           SeededKv::Create(kTrialGeometry, sequence_id_, kTrialTokens));
+    KVBED_RETURN_IF_ERROR(kv.GrowTo(kTrialTokens));
+    const Sequence& sequence = kv.sequence();
+    const MutableBytes record = kv.pool().record(sequence.block_table()[block]);
+    SealRecord(record, sequence.HeaderOf(block, sequence.LastGeneration(block) + 1));
+    const Bytes mark = Bytes(record).first(record_layout::kIdAt + kRecordIdBytes);
+    return std::vector<std::byte>(mark.begin(), mark.end());
+  }
+
+  Result<std::optional<Target>> ChooseWrite() {
+    if (fault_.target == FaultTarget::kAny) return std::optional(Target{.op = Below(operations_)});
+    const uint64_t last_block = kTrialGeometry.BlocksFor(kTrialTokens) - 1;
+    if (fault_.aim != Aim::kAny && fault_.kind == FaultKind::kBitFlip) {
+      const uint64_t block = Below(last_block + 1);
+      Target target{.bit_number = ChooseByte(PartOf(fault_.aim), random_) * 8 + Below(8) + 1,
+                    .replaced = block == last_block};
+      KVBED_ASSIGN_OR_RETURN(target.mark, MarkOf(block));
+      return std::optional(std::move(target));
+    }
     std::vector<uint64_t> ops;
     for (size_t i = 0; i < ops_.size(); ++i) {
       if (fault_.aim == Aim::kAny || MovesRecord(ops_[i])) ops.push_back(i);
     }
-    if (ops.empty()) return std::nullopt;
+    if (ops.empty()) return std::optional<Target>();
     const uint64_t ordinal = Below(ops.size());
-    Target target{.op = ops[ordinal]};
-    target.replaced = ordinal == kTrialGeometry.BlocksFor(kTrialTokens) - 1;
-    if (fault_.aim != Aim::kAny) {
-      target.bit_number = ChooseByte(PartOf(fault_.aim), random_) * 8 + Below(8) + 1;
-    }
-    return target;
+    return std::optional(Target{.op = ops[ordinal], .replaced = ordinal == last_block});
   }
 
   Status WriteRound(uint64_t round) {
-    if (SkipsAimed()) return Status::Ok();
-    const auto target = ChooseWrite();
+    sequence_id_ = random_() | 1;
+    KVBED_ASSIGN_OR_RETURN(const auto target, ChooseWrite());
     if (!target) {
       Skip("this store writes no record in a way that can be aimed at");
       return Status::Ok();
@@ -567,6 +588,7 @@ class SeamCase {
   PutSnapshot base_;
   std::vector<LoggedOp> ops_;
   uint64_t operations_ = 0;
+  uint64_t sequence_id_ = 1;  // of the round's snapshot
   std::vector<RecordLocation> locations_;
 };
 
