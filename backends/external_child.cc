@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "backends/protocol_answer.h"
 #include "backends/store_protocol.h"
 #include "offload/aligned_buffer.h"
 #include "offload/clock.h"
@@ -17,64 +18,12 @@ namespace kvbed {
 namespace {
 
 constexpr uint64_t kEndNs = 1'000'000'000;  // for a child that closed its output to be gone
-constexpr int kDepthMax = 8;
 constexpr uint64_t kListedMax = uint64_t{1} << 26;
 
 double Seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 std::string Counted(size_t count, std::string_view one, std::string_view several) {
   return fmt::format("{} {}", count, count == 1 ? one : several);
-}
-
-// The member when it has the type that is wanted, else null.
-const nlohmann::json* Member(const nlohmann::json& object, const char* name,
-                             nlohmann::json::value_t type) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(name);
-  return found != object.end() && found->type() == type ? &*found : nullptr;
-}
-
-const std::string* TextIn(const nlohmann::json& object, const char* name) {
-  const auto* member = Member(object, name, nlohmann::json::value_t::string);
-  return member == nullptr ? nullptr : member->get_ptr<const std::string*>();
-}
-
-std::optional<uint64_t> NumberIn(const nlohmann::json& object, const char* name) {
-  const auto* member = Member(object, name, nlohmann::json::value_t::number_unsigned);
-  if (member == nullptr) return std::nullopt;
-  return member->get<uint64_t>();
-}
-
-// Whether brackets are open in each other beyond `depth`: the parser's values would take the stack.
-bool NestsDeeper(std::string_view text, int depth) {
-  int open = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      if (++open > depth) return true;
-    } else if (c == ']' || c == '}') {
-      --open;
-    }
-  }
-  return false;
-}
-
-// A failed result as it stands in an answer; nothing when there is no status in it.
-std::optional<Status> ParseResult(const nlohmann::json& result) {
-  const std::string* name = TextIn(result, "status");
-  if (name == nullptr) return std::nullopt;
-  const auto code = ParseProtocolStatus(*name);
-  if (!code) return std::nullopt;
-  if (*code == StatusCode::kOk) return Status::Ok();
-  const std::string* message = TextIn(result, "message");
-  return Status(*code, message == nullptr || message->empty() ? "the store gives no reason"
-                                                              : CutMessage(*message));
 }
 
 nlohmann::json IdsAsJson(std::span<const RecordId> ids) {
@@ -110,43 +59,9 @@ Status ExternalChild::Greet(const ExternalStoreOptions& options) {
            {{"version", kStoreProtocolVersion},
             {"access", ProtocolAccessName(options.access)},
             {"window", {{"path", window_->path()}, {"bytes", window_->bytes().size()}}}}));
-  // A store of another version is told from one that can't be opened.
-  const auto version = NumberIn(answer, "version");
-  if (version && *version != kStoreProtocolVersion) {
-    return Fail(fmt::format("it speaks version {} of the store protocol, this kvbed speaks {}",
-                            *version, kStoreProtocolVersion),
-                StatusCode::kNotSupported);
-  }
-  const auto status = ParseResult(answer);
-  if (!status) return Fail("its answer has no status");
-  if (!status->ok()) {
-    return Fail(fmt::format("it can't be opened: {}", status->message()), status->code());
-  }
-  if (!version) return Fail("its answer has no version");
-  if (const std::string* name = TextIn(answer, "name")) greeting_.name = CutMessage(*name);
-  if (const auto* lossy = Member(answer, "lossy", Json::value_t::boolean)) {
-    greeting_.lossy = lossy->get<bool>();
-  }
-  const Json* capabilities = Member(answer, "capabilities", Json::value_t::array);
-  if (capabilities == nullptr) return Fail("its answer has no list of capabilities");
-  ExternalCapabilities& can = greeting_.capabilities;
-  const std::pair<std::string_view, bool*> known[] = {{"flush", &can.flush},
-                                                      {"exists", &can.exists},
-                                                      {"remove", &can.remove},
-                                                      {"list", &can.list},
-                                                      {"manifests", &can.manifests}};
-  for (const Json& capability : *capabilities) {
-    const auto found = std::find_if(std::begin(known), std::end(known), [&](const auto& one) {
-      return capability.is_string() && capability.get_ref<const std::string&>() == one.first;
-    });
-    if (found == std::end(known)) {
-      return Fail(fmt::format("it names an unknown capability, {}",
-                              LineExchange::Printable(
-                                  capability.dump(-1, ' ', true, Json::error_handler_t::replace))),
-                  StatusCode::kNotSupported);
-    }
-    *found->second = true;
-  }
+  auto greeting = ParseGreeting(answer);
+  if (!greeting.ok()) return Fail(greeting.status().message(), greeting.status().code());
+  greeting_ = std::move(*greeting);
   return Status::Ok();
 }
 
@@ -201,31 +116,16 @@ Result<nlohmann::json> ExternalChild::Call(std::string_view verb, std::string_vi
     }
     case ExchangeEnd::kFailed: return Fail("its standard output can't be read");
   }
-  if (NestsDeeper(line, kDepthMax)) {
-    return Fail(fmt::format("its answer is nested too deeply: {}", LineExchange::Printable(line)));
-  }
-  auto answer = Json::parse(line, nullptr, false);
-  if (!answer.is_object()) {
-    return Fail(fmt::format("its answer is no JSON object: {}", LineExchange::Printable(line)));
-  }
-  const auto answered = NumberIn(answer, "call");
-  if (!answered) {
-    return Fail(fmt::format("its answer names no call: {}", LineExchange::Printable(line)));
-  }
-  if (*answered != number) {
-    return Fail(fmt::format("it answered call {}{}", *answered,
-                            *answered < number ? " a second time" : ", which wasn't made"));
-  }
+  auto answer = ParseAnswer(line, number);
+  if (!answer.ok()) return Fail(answer.status().message());
   ++calls_answered_;
   return answer;
 }
 
 Status ExternalChild::StatusIn(const Json& answer) {
-  const auto status = ParseResult(answer);
+  const auto status = StatusOfAnswer(answer);
   if (!status) {
-    return Fail(fmt::format(
-        "an answer has no known status: {}",
-        LineExchange::Printable(answer.dump(-1, ' ', true, Json::error_handler_t::replace))));
+    return Fail(fmt::format("an answer has no known status: {}", PrintableAnswer(answer)));
   }
   return status->WithContext(fmt::format("{}: {}", spec_, current_));
 }
@@ -238,16 +138,13 @@ Status ExternalChild::CallForStatus(std::string_view verb, std::string_view what
 Result<nlohmann::json> ExternalChild::CallForResults(std::string_view verb, std::string_view what,
                                                      Json question, size_t count) {
   KVBED_ASSIGN_OR_RETURN(Json answer, Call(verb, what, std::move(question)));
-  const Json* results = Member(answer, "results", Json::value_t::array);
-  if (results == nullptr) {
+  const auto results = ResultsOfAnswer(answer, count);
+  if (!results.ok()) return Fail(results.status().message());
+  if (*results == nullptr) {
     KVBED_RETURN_IF_ERROR(StatusIn(answer));
     return Fail("its answer has no results");
   }
-  if (results->size() != count) {
-    return Fail(fmt::format("it gave {} for {} of them",
-                            Counted(results->size(), "result", "results"), count));
-  }
-  return *results;
+  return **results;
 }
 
 // ---- records -----------------------------------------------------------------------------------
@@ -337,7 +234,7 @@ void ExternalChild::FinishPut(StoreRequest& request, const Json& result, Bytes s
 void ExternalChild::FinishGet(StoreRequest& request, const Json& result, MutableBytes shared) {
   request.status = StatusIn(result);
   if (!request.status.ok()) return;
-  const auto stored_bytes = NumberIn(result, "bytes");
+  const auto stored_bytes = BytesOfAnswer(result);
   if (!stored_bytes) {
     request.status = Fail("a result of it is ok and has no number of bytes");
     return;
@@ -397,44 +294,27 @@ Status ExternalChild::Remove(std::span<const RecordId> ids) {
   return Status::Ok();
 }
 
-Result<nlohmann::json> ExternalChild::CallForPage(std::string_view verb, std::string_view list,
-                                                  std::string_view after) {
+Result<std::vector<std::string>> ExternalChild::CallForPage(std::string_view verb, const char* list,
+                                                            std::string_view after) {
   Json question = {{"most", kProtocolPageMax}};
   question["after"] = after.empty() ? Json() : Json(after);
   KVBED_ASSIGN_OR_RETURN(Json answer, Call(verb, {}, std::move(question)));
   KVBED_RETURN_IF_ERROR(StatusIn(answer));
-  const Json* page = Member(answer, std::string(list).c_str(), Json::value_t::array);
-  if (page == nullptr) return Fail(fmt::format("its answer has no {}", list));
-  if (page->size() > kProtocolPageMax) {
-    return Fail(
-        fmt::format("it lists {}, {} at most were asked for", page->size(), kProtocolPageMax));
-  }
-  std::string last(after);
-  for (const Json& one : *page) {
-    if (!one.is_string() || one.get_ref<const std::string&>() <= last) {
-      return Fail(fmt::format("its list isn't in ascending order after {}",
-                              last.empty() ? "its beginning" : LineExchange::Printable(last)));
-    }
-    last = one.get<std::string>();
-  }
-  return *page;
+  auto page = PageOfAnswer(answer, list, after);
+  if (!page.ok()) return Fail(page.status().message());
+  return page;
 }
 
 Result<std::vector<RecordId>> ExternalChild::List() {
   std::vector<RecordId> ids;
   std::string after;
   for (;;) {
-    KVBED_ASSIGN_OR_RETURN(const Json page, CallForPage("list", "ids", after));
+    KVBED_ASSIGN_OR_RETURN(const auto page, CallForPage("list", "ids", after));
     if (page.empty()) return ids;
-    for (const Json& one : page) {
-      const auto id = ParseRecordIdHex(one.get_ref<const std::string&>());
-      if (!id) {
-        return Fail(fmt::format("it lists what is no id: {}",
-                                LineExchange::Printable(one.get_ref<const std::string&>())));
-      }
-      ids.push_back(*id);
-    }
-    after = page.back().get<std::string>();
+    const auto more = ParseIds(page);
+    if (!more.ok()) return Fail(more.status().message());
+    ids.insert(ids.end(), more->begin(), more->end());
+    after = page.back();
     if (ids.size() > kListedMax) return Fail("its list has no end");
   }
 }
@@ -465,7 +345,7 @@ Result<std::string> ExternalChild::ReadManifest(const std::string& name) {
       const Json answer,
       Call("read_manifest", name, {{"name", name}, {"offset", 0}, {"bytes", capacity_bytes}}));
   KVBED_RETURN_IF_ERROR(StatusIn(answer));
-  const auto bytes = NumberIn(answer, "bytes");
+  const auto bytes = BytesOfAnswer(answer);
   if (!bytes) return Fail("its answer has no number of bytes");
   if (*bytes > kManifestBytesMax) {
     return Status::Corruption(
@@ -486,16 +366,11 @@ Result<std::vector<std::string>> ExternalChild::ListManifests() {
   std::vector<std::string> names;
   for (;;) {
     KVBED_ASSIGN_OR_RETURN(
-        const Json page,
+        const auto page,
         CallForPage("list_manifests", "names", names.empty() ? std::string() : names.back()));
     if (page.empty()) return names;
-    for (const Json& one : page) {
-      names.push_back(one.get<std::string>());
-      if (!ValidateSnapshotName(names.back()).ok()) {
-        return Fail(fmt::format("it lists what is no snapshot's name: {}",
-                                LineExchange::Printable(names.back())));
-      }
-    }
+    if (const Status checked = CheckNames(page); !checked.ok()) return Fail(checked.message());
+    names.insert(names.end(), page.begin(), page.end());
     if (names.size() > kListedMax) return Fail("its list of manifests has no end");
   }
 }

@@ -15,18 +15,12 @@
 #include "backends/child_process.h"
 #include "backends/external_store.h"
 #include "backends/line_exchange.h"
+#include "backends/protocol_answer.h"
 #include "backends/shared_window.h"
 #include "offload/block_store.h"
 #include "offload/status.h"
 
 namespace kvbed {
-
-// What it says of itself when it starts.
-struct ExternalGreeting {
-  std::string name;
-  ExternalCapabilities capabilities;
-  bool lossy = false;
-};
 
 // One thread at a time calls verbs; the others are for any thread. After a failure (the child
 // died, was late, or broke the protocol) it is killed, and every further call gets the failure.
@@ -73,7 +67,8 @@ class ExternalChild {
   // The results of an answer about `count` ids or records, each a status.
   Result<Json> CallForResults(std::string_view verb, std::string_view what, Json question,
                               size_t count);
-  Result<Json> CallForPage(std::string_view verb, std::string_view list, std::string_view after);
+  Result<std::vector<std::string>> CallForPage(std::string_view verb, const char* list,
+                                               std::string_view after);
   Result<std::vector<Status>> AskAboutIds(std::string_view verb, std::span<const RecordId> ids);
 
   void Transfer(std::string_view verb, std::span<StoreRequest* const> requests);

@@ -9,19 +9,20 @@ namespace kvbed {
 
 using FuzzTarget = bool(Bytes input);
 
-FuzzTarget FuzzByteSize;       // sizes, and the command's lists of numbers
-FuzzTarget FuzzGguf;           // a GGUF file: config, tensors, tokenizer
-FuzzTarget FuzzHfConfig;       // config.json, as a model's and as a shape's; generation_config.json
-FuzzTarget FuzzLedger;         // the JSON file of a cached run
-FuzzTarget FuzzManifest;       // also with the checksum mended
-FuzzTarget FuzzRecord;         // its header page and the whole, also with the checksum mended
-FuzzTarget FuzzRecordPath;     // the path of a record's file below a store's folder
-FuzzTarget FuzzReportRows;     // rows of results
-FuzzTarget FuzzSafetensors;    // a safetensors file
-FuzzTarget FuzzSnapshotName;   // a snapshot's name, and the file that it becomes
-FuzzTarget FuzzStoreIdentity;  // the STORE page, also with the checksum mended
-FuzzTarget FuzzStoreSpec;      // KIND:PATH?options#SNAPSHOT
-FuzzTarget FuzzTokenizerJson;  // tokenizer.json, and a text through it
-FuzzTarget FuzzToySpec;        // toy:8m?key=value
+FuzzTarget FuzzByteSize;  // sizes, and the command's lists of numbers
+FuzzTarget FuzzGguf;      // a GGUF file: config, tensors, tokenizer
+FuzzTarget FuzzHfConfig;  // config.json, as a model's and as a shape's; generation_config.json
+FuzzTarget FuzzLedger;    // the JSON file of a cached run
+FuzzTarget FuzzManifest;  // also with the checksum mended
+FuzzTarget FuzzProtocolAnswer;  // a line of an external store
+FuzzTarget FuzzRecord;          // its header page and the whole, also with the checksum mended
+FuzzTarget FuzzRecordPath;      // the path of a record's file below a store's folder
+FuzzTarget FuzzReportRows;      // rows of results
+FuzzTarget FuzzSafetensors;     // a safetensors file
+FuzzTarget FuzzSnapshotName;    // a snapshot's name, and the file that it becomes
+FuzzTarget FuzzStoreIdentity;   // the STORE page, also with the checksum mended
+FuzzTarget FuzzStoreSpec;       // KIND:PATH?options#SNAPSHOT
+FuzzTarget FuzzTokenizerJson;   // tokenizer.json, and a text through it
+FuzzTarget FuzzToySpec;         // toy:8m?key=value
 
 }  // namespace kvbed

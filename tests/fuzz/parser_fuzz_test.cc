@@ -141,6 +141,7 @@ constexpr Parser kParsers[] = {
     {"hf_config", FuzzHfConfig, DamageJson, 3000},
     {"ledger", FuzzLedger, DamageJson, 1000},
     {"manifest", FuzzManifest, DamageBytes, 5000},
+    {"protocol_answer", FuzzProtocolAnswer, DamageJson, 5000},
     {"record", FuzzRecord, DamageBytes, 300},
     {"record_path", FuzzRecordPath, DamageText, 5000},
     {"report_rows", FuzzReportRows, DamageJson, 1000},
