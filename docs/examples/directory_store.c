@@ -25,9 +25,8 @@ static kvbed_store_status fail(char* message, const char* what) {
 static kvbed_store_status store_open(const kvbed_store_open* how, kvbed_store** store,
                                      char* message) {
   const char* path = NULL;
-  for (size_t i = 0; i < how->option_count; ++i) {
+  for (size_t i = 0; i < how->option_count; ++i)
     if (strcmp(how->options[i].key, "path") == 0) path = how->options[i].value;
-  }
   if (path == NULL) return KVBED_STORE_INVALID_ARGUMENT;
   if (how->access == KVBED_STORE_CREATE && mkdir(path, 0700) != 0 && errno != EEXIST) {
     return fail(message, path);
@@ -47,12 +46,13 @@ static kvbed_store_status store_put(kvbed_store* store, kvbed_store_record* reco
                                     char* message) {
   (void)message;
   for (size_t i = 0; i < count; ++i) {
-    char name[2 * KVBED_STORE_ID_BYTES + 1];
+    char name[2 * KVBED_STORE_ID_BYTES + 1], writing[32];
     name_of(records[i].id, name);
-    int file = openat(store->folder, "writing", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    sprintf(writing, "writing-%d", (int)getpid());
+    int file = openat(store->folder, writing, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int failed = file < 0 ||
                  write(file, records[i].data, records[i].bytes) != (ssize_t)records[i].bytes ||
-                 renameat(store->folder, "writing", store->folder, name) != 0;
+                 renameat(store->folder, writing, store->folder, name) != 0;
     if (failed) records[i].status = fail(records[i].message, name);
     if (file >= 0) close(file);
   }

@@ -3,8 +3,7 @@
 """
 import json, mmap, os, pathlib, sys
 
-FOLDER = sys.argv[sys.argv.index("--dir") + 1]
-window = None  # the memory that kvbed shares
+FOLDER, window = sys.argv[sys.argv.index("--dir") + 1], None  # the memory that kvbed shares
 
 
 def path(name):
@@ -18,11 +17,12 @@ def sync_folder():
 
 
 def write(name, what):  # whole or not at all
-    with open(path("writing"), "wb") as file:
+    writing = path(f"writing-{os.getpid()}")
+    with open(writing, "wb") as file:
         file.write(window[what["offset"] : what["offset"] + what["bytes"]])
         file.flush()
         os.fsync(file.fileno())
-    os.replace(path("writing"), path(name))
+    os.replace(writing, path(name))
     return {"status": "ok"}
 
 

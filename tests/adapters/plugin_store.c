@@ -74,7 +74,9 @@ static int has_ending(const char* name, const char* ending) {
 
 /* 0, or -1 with errno. */
 static int write_file(kvbed_store* store, const char* name, const void* data, uint64_t bytes) {
-  int file = openat(store->folder, "writing", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  char writing[32];
+  snprintf(writing, sizeof(writing), "writing-%d", (int)getpid());
+  int file = openat(store->folder, writing, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) return -1;
   for (uint64_t done = 0; done < bytes;) {
     ssize_t n = write(file, (const char*)data + done, bytes - done);
@@ -86,7 +88,7 @@ static int write_file(kvbed_store* store, const char* name, const void* data, ui
   }
   int synced = fsync(file);
   close(file);
-  return synced != 0 ? -1 : renameat(store->folder, "writing", store->folder, name);
+  return synced != 0 ? -1 : renameat(store->folder, writing, store->folder, name);
 }
 
 /* The size of the file, of which at most `capacity` bytes were read; -1 with errno. */
