@@ -1,6 +1,7 @@
 // kvbed verify as a CI job runs it: exit codes, files, replays, and that it turns red.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -66,6 +67,32 @@ TEST(Verify, WritesJUnitThatAParserOfXmlReads) {
                   "assert own.get('failures') == '0'\n",
                   file});
   EXPECT_EQ(parsed.exit_code, 0) << parsed.err;
+}
+
+// The signal comes as soon as the first group of cases is told.
+TEST(Verify, AnInterruptLeavesFilesThatSayWhatWasRunAndThatTheRestWasNot) {
+  const TempDir folder;
+  const std::string junit = folder / "out.xml", json = folder / "out.json", out = folder / "out";
+  // A shell that isn't interactive starts background processes with SIGINT ignored; env sets it
+  // back.
+  const CommandRun run =
+      RunShell("env --default-signal=INT KVBED verify --case fault/ --junit " + junit + " --json " +
+               json + " > " + out + " & p=$!; for i in $(seq 3000); do test -s " + out +
+               " && break; sleep 0.01; done; kill -INT $p; wait $p");
+  EXPECT_EQ(run.exit_code, 128 + SIGINT) << run.err;
+  std::ifstream in(json);
+  const auto result = nlohmann::json::parse(in);
+  EXPECT_EQ(result.at("status"), "failed");
+  const auto cases = CasesOf(result);
+  ASSERT_GT(cases.size(), 2u);
+  EXPECT_EQ(cases.back().at("name"), "stopped");
+  EXPECT_EQ(cases.back().at("status"), "fail");
+  EXPECT_NE(cases.back().at("reason").get<std::string>().find("the rest was not run"),
+            std::string::npos);
+  std::ifstream xml(junit);
+  const std::string text{std::istreambuf_iterator<char>(xml), {}};
+  EXPECT_NE(text.find("name=\"stopped\""), std::string::npos) << text.substr(0, 400);
+  EXPECT_NE(run.err.find("interrupted"), std::string::npos) << run.err;
 }
 
 TEST(Verify, ACaseIsReplayedAsItWas) {

@@ -22,6 +22,7 @@
 #include "tools/verify/fresh_restore.h"
 #include "tools/verify/store_under_test.h"
 #include "tools/verify/verify_report.h"
+#include "tools/wording.h"
 
 namespace kvbed {
 namespace {
@@ -125,10 +126,12 @@ class VerifyRun {
     const auto on_done = [&](const CaseResult& one) {
       if (options_.output.format == OutputFormat::kText) lines.Add(one);
     };
-    KVBED_RETURN_IF_ERROR(RunHalf(kSelfTest, campaign_.brief, on_done, report_.result.self_test));
-    if (campaign_.store) KVBED_RETURN_IF_ERROR(RunStoreHalf(on_done));
+    const Status stopped = RunHalves(on_done);
+    if (stopped.code() == StatusCode::kInvalidArgument) return stopped;
+    if (!stopped.ok()) report_.stopped = stopped.message();
     const VerifyResult& result = report_.result;
-    if (!options_.only.empty() && result.self_test.empty() && result.store_under_test.empty()) {
+    if (stopped.ok() && !options_.only.empty() && result.self_test.empty() &&
+        result.store_under_test.empty()) {
       return Status::InvalidArgument(
           fmt::format("--case {}: no case's name begins so; the names are in the output of a whole "
                       "run (-o json), those of the store under test begin with store/",
@@ -141,6 +144,7 @@ class VerifyRun {
     KVBED_RETURN_IF_ERROR(EmitResult(options_.output, VerifyText(report_), VerifyJson(report_)));
     KVBED_RETURN_IF_ERROR(junit);
     KVBED_RETURN_IF_ERROR(printed);
+    KVBED_RETURN_IF_ERROR(stopped);
     return ExitCodeOf(report_);
   }
 
@@ -209,21 +213,39 @@ class VerifyRun {
                     .on_done = std::move(on_done)});
   }
 
-  // `leaves_out`: what the short self-test doesn't have.
+  template <class OnDone>
+  Status RunHalves(OnDone on_done) {
+    KVBED_RETURN_IF_ERROR(RunHalf(kSelfTest, campaign_.brief, on_done, report_.result.self_test));
+    return campaign_.store ? RunStoreHalf(on_done) : Status::Ok();
+  }
+
+  // `leaves_out`: what the short self-test doesn't have. What was run is in `cases`, and that the
+  // half was stopped is a case of its own that failed: no result may look whole that isn't.
   template <class OnDone>
   Status RunHalf(std::span<const Campaign> campaigns, bool leaves_out, OnDone on_done,
                  std::vector<CaseResult>& cases) const {
     CaseLog log = LogFor(on_done);
+    const Status stopped = RunCampaigns(campaigns, leaves_out, log);
+    if (!stopped.ok() && stopped.code() != StatusCode::kInvalidArgument) {
+      CaseResult rest = log.Start("stopped", CaseKind::kControl);
+      rest.status = CaseStatus::kFail;
+      rest.reason = fmt::format("{}: {} done, the rest was not run", stopped.message(),
+                                Count(log.cases().size(), "case is", "cases are"));
+      log.Finish(std::move(rest));
+    }
+    cases = log.cases();
+    return stopped;
+  }
+
+  Status RunCampaigns(std::span<const Campaign> campaigns, bool leaves_out, CaseLog& log) const {
     for (const Campaign& campaign : campaigns) {
-      if (Interrupted()) return InterruptedStatus();
+      if (Interrupted()) break;
       if (leaves_out && !campaign.brief) continue;
       if (log.WantsBelow(campaign.prefix)) {
         KVBED_RETURN_IF_ERROR(campaign.run(campaign_, log));
       }
     }
-    if (Interrupted()) return InterruptedStatus();
-    cases = log.cases();
-    return Status::Ok();
+    return Interrupted() ? InterruptedStatus() : Status::Ok();
   }
 
   // A store that can't even be opened is assessed in nothing: its cases are skipped.

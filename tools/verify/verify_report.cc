@@ -150,7 +150,9 @@ std::string VerifyText(const VerifyReport& report) {
   }
   const auto failed = [](std::span<const CaseResult> cases) { return TotalsOf(cases).fail > 0; };
   std::string verdict;
-  if (failed(result.store_under_test)) {
+  if (report.stopped) {
+    verdict = fmt::format("stopped early, no verdict: {}", Printable(*report.stopped));
+  } else if (failed(result.store_under_test)) {
     verdict = "FAILED: the store under test";
   } else if (failed(result.self_test)) {
     verdict = "FAILED: the self-test, so nothing that this says of a store can be trusted";

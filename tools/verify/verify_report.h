@@ -19,6 +19,7 @@ struct VerifyReport {
   VerifyResult result;
   std::string environment_path;  // whose filesystem and disk env describes
   uint64_t wall_ns = 0;
+  std::optional<std::string> stopped;  // why, when the run ended early
 };
 
 // 1 when a case failed; 3 when nothing of the store under test could be assessed, or without one
