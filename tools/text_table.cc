@@ -16,8 +16,12 @@ std::vector<size_t> Widths(const TextTable& table) {
   return widths;
 }
 
-std::string MarkdownLine(const std::vector<std::string>& fields) {
-  return fmt::format("| {} |\n", fmt::join(fields, " | "));
+// As wide as the column, so that a terminal shows a table too.
+std::string MarkdownLine(const std::vector<std::string>& fields,
+                         const std::vector<size_t>& widths) {
+  std::string line = fmt::format("| {:<{}} |", fields[0], widths[0]);
+  for (size_t i = 1; i < fields.size(); ++i) line += fmt::format(" {:>{}} |", fields[i], widths[i]);
+  return line + "\n";
 }
 
 }  // namespace
@@ -38,10 +42,14 @@ std::string TextTable::AsText(size_t indent) const {
 }
 
 std::string TextTable::AsMarkdown() const {
-  std::string text = MarkdownLine(titles);
-  for (size_t i = 0; i < titles.size(); ++i) text += i == 0 ? "|---|" : "---:|";
+  const std::vector<size_t> widths = Widths(*this);
+  std::string text = MarkdownLine(titles, widths);
+  for (size_t i = 0; i < titles.size(); ++i) {
+    const std::string dashes(widths[i] + 1, '-');
+    text += i == 0 ? "|-" + dashes + "|" : dashes + ":|";
+  }
   text += "\n";
-  for (const auto& row : rows) text += MarkdownLine(row);
+  for (const auto& row : rows) text += MarkdownLine(row, widths);
   return text;
 }
 

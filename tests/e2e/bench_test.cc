@@ -533,6 +533,19 @@ TEST_F(Bench, ADryRunWritesNothing) {
   EXPECT_NE(large.err.find("are free"), std::string::npos) << large.err;
 }
 
+TEST_F(Bench, ADryRunIsJsonWhereThatIsAskedFor) {
+  const Json plan = RunKvbed({"bench", "--shape", "llama3-8b", "-c", "1k,2k", "--store",
+                              "slab:" + store_, "--dry-run", "-o", "json"})
+                        .Json();
+  EXPECT_EQ(plan["schema"], "kvbed-bench-plan/1");
+  ASSERT_EQ(plan["cells"].size(), 2u);
+  EXPECT_EQ(plan["cells"][1]["ctx_tokens"], 2048);
+  EXPECT_EQ(plan["cells"][1]["records"], 128);
+  EXPECT_EQ(plan["cells"][1]["record_bytes"], 2101248);
+  EXPECT_GT(plan["moved_bytes_most"], plan["cells"][1]["moved_bytes_most"]);
+  EXPECT_FALSE(fs::exists(store_));
+}
+
 TEST_F(Bench, IsATableUnderALineOfEnvironmentByDefault) {
   const CommandRun run = RunKvbed({"bench", "--shape", "smollm2-135m", "-c", "256", "-r", "1",
                                    "--no-fio", "--store", "memory:"});

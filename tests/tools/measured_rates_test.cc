@@ -41,7 +41,8 @@ class MeasuredRatesTest : public testing::Test {
   Result<MeasuredRates> ReadText(const std::string& text, const std::string& shape = "llama3-8b",
                                  uint64_t ctx_tokens = 131072) {
     std::ofstream(file_, std::ios::binary) << text;
-    return ReadMeasuredRates(file_, *FindShape(shape), ctx_tokens);
+    KVBED_ASSIGN_OR_RETURN(const MeasuredRowFile rows, MeasuredRowFile::Read(file_));
+    return rows.RatesFor(*FindShape(shape), ctx_tokens);
   }
   Result<MeasuredRates> Read(const std::vector<RowJson>& rows,
                              const std::string& shape = "llama3-8b", uint64_t ctx_tokens = 131072) {
@@ -160,12 +161,11 @@ TEST_F(MeasuredRatesTest, SurvivesHostileRows) {
 }
 
 TEST_F(MeasuredRatesTest, SaysWhatIsWrongWithTheFile) {
-  const ModelShape shape = *FindShape("llama3-8b");
-  EXPECT_TRUE(FailsWith(ReadMeasuredRates(dir_ / "none", shape, 1).status(), StatusCode::kNotFound,
+  EXPECT_TRUE(FailsWith(MeasuredRowFile::Read(dir_ / "none").status(), StatusCode::kNotFound,
                         "kvbed bench"));
-  EXPECT_TRUE(FailsWith(ReadMeasuredRates(dir_.path(), shape, 1).status(), StatusCode::kIoError,
-                        "directory"));
-  EXPECT_TRUE(FailsWith(ReadMeasuredRates("", shape, 1).status(), StatusCode::kInvalidArgument,
+  EXPECT_TRUE(
+      FailsWith(MeasuredRowFile::Read(dir_.path()).status(), StatusCode::kIoError, "directory"));
+  EXPECT_TRUE(FailsWith(MeasuredRowFile::Read("").status(), StatusCode::kInvalidArgument,
                         "needs a file's name"));
   EXPECT_TRUE(FailsWith(ReadText("").status(), StatusCode::kNotFound, "it is empty"));
   EXPECT_TRUE(FailsWith(Read(std::vector<RowJson>(9, RowJson::object())).status(),

@@ -11,7 +11,8 @@ TEST(TextTable, AlignsNumbersToTheRight) {
             "  a       bytes\n"
             "  xx          1\n"
             "  y   1,234,567\n");
-  EXPECT_EQ(table.AsMarkdown(), "| a | bytes |\n|---|---:|\n| xx | 1 |\n| y | 1,234,567 |\n");
+  EXPECT_EQ(table.AsMarkdown(),
+            "| a  |     bytes |\n|----|----------:|\n| xx |         1 |\n| y  | 1,234,567 |\n");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "tools/bench/bench_text.h"
 #include "tools/bench/cell_run.h"
 #include "tools/bench/cell_space.h"
+#include "tools/bench/dry_run.h"
 #include "tools/bench/load_options.h"
 #include "tools/bench/load_shape.h"
 #include "tools/bench/real_kv.h"
@@ -179,40 +180,13 @@ Result<BenchPlan> Plan(const BenchOptions& options) {
   return plan;
 }
 
-// At most, of everything that a cell moves.
-double MovedBytes(const BenchCell& cell) {
-  const auto bytes = static_cast<double>(cell.stored_bytes());
-  const double repetitions =
-      cell.profile == BenchProfile::kSteady ? cell.rounds_max : cell.repetitions;
-  const double sets = static_cast<double>(cell.sets());
-  // Warm-up and repetitions, each written and read, and as much by each of two ceilings; then the
-  // first writes.
-  double times = 2 * (1 + 2) * (repetitions + 1) + 2.0 * cell.repetitions;
-  times += cell.profile == BenchProfile::kSteady ? 2 * sets : sets - 1;
-  if (cell.cache == CacheState::kWarm) times += repetitions + 1;
-  if (cell.mix_gb_per_s) times += 2 * repetitions;
-  // Filled, and half of it again.
-  return times * bytes + (cell.aged ? 1.5 * static_cast<double>(AgedBytesWanted(cell)) : 0);
-}
-
 // What it would move and where, and whether there is room for it.
-Status PrintDryRun(const BenchPlan& plan) {
-  double moved = 0;
-  for (const BenchCell& cell : plan.cells) {
-    moved += MovedBytes(cell) / 1e9;
-    KVBED_RETURN_IF_ERROR(Print(fmt::format(
-        "{}, {} tokens, {}: {} records of {} bytes, {:.3f} GB; at most {:.1f} GB are moved; needs "
-        "{:.3f} GB of disk{}\n",
-        cell.shape.name, cell.ctx_tokens, cell.store.spec.ToString(), cell.blocks(),
-        cell.geometry.record_bytes(), static_cast<double>(cell.stored_bytes()) / 1e9,
-        MovedBytes(cell) / 1e9, static_cast<double>(DiskBytesNeeded(cell)) / 1e9,
-        cell.aged ? fmt::format(", and takes up to {:.3f} GB more for ageing",
-                                static_cast<double>(AgedBytesWanted(cell)) / 1e9)
-                  : "")));
-  }
-  KVBED_RETURN_IF_ERROR(
-      Print(fmt::format("{} cells, at most {:.1f} GB in all; nothing was written (--dry-run)\n",
-                        plan.cells.size(), moved)));
+Status PrintDryRun(const BenchPlan& plan, OutputOptions output) {
+  const bool table =
+      output.format == OutputFormat::kMarkdown || output.format == OutputFormat::kCsv;
+  if (table) output.format = OutputFormat::kText;  // it is none
+  const Json json = BenchPlanJson(plan.cells);
+  KVBED_RETURN_IF_ERROR(EmitResult(output, BenchPlanText(json), json));
   for (const BenchCell& cell : plan.cells) KVBED_RETURN_IF_ERROR(CheckCellFits(cell));
   return Status::Ok();
 }
@@ -381,7 +355,7 @@ Result<int> Run(const BenchOptions& options) {
   KVBED_RETURN_IF_ERROR(CheckOutput(options.output, TableFormats::kTaken, kept));
   KVBED_ASSIGN_OR_RETURN(BenchPlan plan, Plan(options));
   if (options.dry_run) {
-    KVBED_RETURN_IF_ERROR(PrintDryRun(plan));
+    KVBED_RETURN_IF_ERROR(PrintDryRun(plan, options.output));
     return kExitOk;
   }
   std::unique_ptr<ModelKv> model;

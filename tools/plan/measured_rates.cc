@@ -106,17 +106,6 @@ MeasuredRow TakeRow(const Json& row, std::string place, const ModelShape& shape,
   return measured;
 }
 
-Result<std::string> ReadRows(const std::string& path) {
-  if (path.empty()) return Status::InvalidArgument("--from needs a file's name");
-  auto text = ReadRowFile(path);
-  if (text.ok()) return text;
-  if (text.status().code() == StatusCode::kNotFound) {
-    return Status::NotFound(fmt::format(
-        "--from: there is no {}: make it with kvbed bench ... -o jsonl > {}", path, path));
-  }
-  return text.status().WithContext("--from");
-}
-
 Result<MeasuredRows> SortRows(std::string_view text, LeftOutRows& left_out, const ModelShape& shape,
                               uint64_t ctx_tokens) {
   MeasuredRows sorted;
@@ -166,23 +155,33 @@ void TakePrefill(const std::string& path, const MeasuredRows& rows, MeasuredRate
 
 }  // namespace
 
-Result<MeasuredRates> ReadMeasuredRates(const std::string& path, const ModelShape& shape,
-                                        uint64_t ctx_tokens) {
-  KVBED_ASSIGN_OR_RETURN(const std::string text, ReadRows(path));
-  LeftOutRows left_out(path);
-  KVBED_ASSIGN_OR_RETURN(MeasuredRows rows, SortRows(text, left_out, shape, ctx_tokens));
+Result<MeasuredRowFile> MeasuredRowFile::Read(const std::string& path) {
+  if (path.empty()) return Status::InvalidArgument("--from needs a file's name");
+  auto text = ReadRowFile(path);
+  if (text.ok()) return MeasuredRowFile(path, std::move(*text));
+  if (text.status().code() == StatusCode::kNotFound) {
+    return Status::NotFound(fmt::format(
+        "--from: there is no {}: make it with kvbed bench ... -o jsonl > {}", path, path));
+  }
+  return text.status().WithContext("--from");
+}
+
+Result<MeasuredRates> MeasuredRowFile::RatesFor(const ModelShape& shape,
+                                                uint64_t ctx_tokens) const {
+  LeftOutRows left_out(path_);
+  KVBED_ASSIGN_OR_RETURN(MeasuredRows rows, SortRows(text_, left_out, shape, ctx_tokens));
   MeasuredRates rates;
   rates.left_out = left_out.Texts();
   if (rows.taken.empty()) {
     rows.refused.insert(rows.refused.end(), rates.left_out.begin(), rates.left_out.end());
-    return NothingToTake(path, rows.refused);
+    return NothingToTake(path_, rows.refused);
   }
   const MeasuredRow& best = rows.taken.back();
   rates.disk_gb_per_s = {best.gb_per_s,
-                         fmt::format("measured by {} {} ({}{}{})", path, best.place, best.cell,
+                         fmt::format("measured by {} {} ({}{}{})", path_, best.place, best.cell,
                                      best.same_shape ? "" : ", another shape's records",
                                      best.publishable ? "" : ", not publishable")};
-  TakePrefill(path, rows, rates);
+  TakePrefill(path_, rows, rates);
   return rates;
 }
 

@@ -35,6 +35,8 @@ struct PlanOptions {
   std::optional<SourcedValue> prefill_tok_per_s;
   std::optional<std::string> rows_file;
   OutputOptions output;
+
+  PlanOptions() { output.format = OutputFormat::kMarkdown; }
 };
 
 // The names as a list of lines that a terminal of 100 columns shows whole.
@@ -74,11 +76,9 @@ std::string PlanFooter() {
 }
 
 // A given rate wins over a measured one.
-Status AddMeasuredRates(const PlanOptions& options, PlanRequest& request) {
-  if (!options.rows_file) return Status::Ok();
+Status AddMeasuredRates(const MeasuredRowFile& rows, PlanRequest& request) {
   const uint64_t longest = *std::max_element(request.ctx.begin(), request.ctx.end());
-  KVBED_ASSIGN_OR_RETURN(MeasuredRates measured,
-                         ReadMeasuredRates(*options.rows_file, request.shape, longest));
+  KVBED_ASSIGN_OR_RETURN(MeasuredRates measured, rows.RatesFor(request.shape, longest));
   for (const std::string& note : measured.left_out) Complain(note);
   if (!request.disk_gb_per_s) request.disk_gb_per_s = std::move(measured.disk_gb_per_s);
   if (request.prefill_tok_per_s) return Status::Ok();
@@ -94,13 +94,17 @@ Result<std::vector<Plan>> MakePlans(const PlanOptions& options) {
                     "{}",
                     fmt::join(ShapeNames(), ", ")));
   }
+  std::optional<MeasuredRowFile> rows;
+  if (options.rows_file) {
+    KVBED_ASSIGN_OR_RETURN(rows, MeasuredRowFile::Read(*options.rows_file));
+  }
   std::vector<Plan> plans;
   for (const std::string& name : options.shapes) {
     PlanRequest request = options.request;
     request.disk_gb_per_s = options.disk_gb_per_s;
     request.prefill_tok_per_s = options.prefill_tok_per_s;
     KVBED_ASSIGN_OR_RETURN(request.shape, FindShape(name));
-    KVBED_RETURN_IF_ERROR(AddMeasuredRates(options, request));
+    if (rows) KVBED_RETURN_IF_ERROR(AddMeasuredRates(*rows, request));
     KVBED_ASSIGN_OR_RETURN(Plan plan, MakePlan(std::move(request)));
     plans.push_back(std::move(plan));
   }

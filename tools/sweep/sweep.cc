@@ -76,6 +76,8 @@ struct SweepOptions {
   std::optional<std::string> label;
   OutputOptions output;
   std::optional<std::string> out_file;
+
+  SweepOptions() { output.format = OutputFormat::kMarkdown; }
 };
 
 Result<StoreSpec> PlaceOf(const SweepOptions& options) {
