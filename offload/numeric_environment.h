@@ -1,5 +1,5 @@
 // What decides the bits of K, V and logits besides model and tokens. Two runs are comparable bit
-// for bit when it is equal; the bytes verdict needs none of it.
+// for bit when nothing of it differs; the bytes verdict needs none of it.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,13 @@ struct NumericEnvironment {
   uint32_t prefill_chunk = 0;  // tokens
   bool operator==(const NumericEnvironment&) const = default;
 
-  // "threads 2, here 1; isa AVX512, here AVX2"; empty when equal. `*this` is what was stored.
+  // "threads was 2, here 1; instruction set was AVX512, here AVX2"; empty when both give the same
+  // bits. `*this` is what was stored. The native kernels sum a row in one order, whatever runs
+  // beside it: to them threads and prefill chunk are no difference.
   std::string DifferenceFrom(const NumericEnvironment& here) const;
+  bool GivesTheBitsOf(const NumericEnvironment& other) const {
+    return DifferenceFrom(other).empty();
+  }
 };
 
 // The state of the token picker after the pending token was picked.

@@ -252,7 +252,8 @@ class ResumeJob {
         return sender_->SendStep(logits, picked);
       });
     }
-    const bool comparable = ledger_ && ledger_->environment == outcome_.report.environment;
+    const bool comparable =
+        ledger_ && ledger_->environment.GivesTheBitsOf(outcome_.report.environment);
     if (ledger_) digests_.push_back({ledger_->kv_at_snapshot, DigestKv(decoding_->sequence())});
     const uint64_t ledger_steps = ledger_ ? ledger_->steps.size() : 0;
     const uint64_t first = std::min(options_.new_tokens, ledger_steps);

@@ -150,7 +150,7 @@ LogitsVerdict JudgeLogits(const TraceComparison& trace, StepCounts counts,
   auto verdict = JudgeSteps<LogitsVerdict>(trace, counts, "the logits",
                                            trace.differing_logits_steps, trace.first_logits_step);
   verdict.differing_bits = trace.differing_bits;
-  if (expected != actual) {
+  if (!expected.GivesTheBitsOf(actual)) {
     verdict.status = VerdictStatus::kNotAssessable;
     verdict.reason = "another numeric environment: " + expected.DifferenceFrom(actual);
   }
@@ -161,7 +161,7 @@ TokensVerdict JudgeTokens(const TraceComparison& trace, StepCounts counts,
                           const NumericEnvironment& expected, const NumericEnvironment& actual) {
   auto verdict = JudgeSteps<TokensVerdict>(trace, counts, "the tokens", trace.differing_token_steps,
                                            trace.first_token_step);
-  if (expected != actual && verdict.status == VerdictStatus::kDiffers) {
+  if (!expected.GivesTheBitsOf(actual) && verdict.status == VerdictStatus::kDiffers) {
     verdict.status = VerdictStatus::kNotAssessable;
     verdict.reason += "; another numeric environment: " + expected.DifferenceFrom(actual);
   }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/engine.h"
 #include "tests/support/command.h"
 #include "tests/support/temp_dir.h"
 
@@ -105,28 +106,38 @@ TEST_F(SnapshotResume, WithoutALedgerJudgesTheBytesAlone) {
   EXPECT_EQ(verdict.at("tokens").at("status"), "not_assessable");
 }
 
-TEST_F(SnapshotResume, OtherThreadsMakeLogitsNotAssessableAndStayZero) {
-  ASSERT_EQ(Snapshot("s1", kToy, {"--threads", "2"}).exit_code, 0);
-  const CommandRun run = Resume("s1", {"--ledger", Ledger("s1"), "--threads", "1"});
+// The native kernels give the same bits on any number of threads and in chunks of any size.
+TEST_F(SnapshotResume, OtherThreadsAndChunksAreAssessedOnTheNativeKernels) {
+  if (!HasNativeArithmetic(DType::kBf16, "portable")) GTEST_SKIP() << "no native kernels here";
+  ASSERT_EQ(Snapshot("s1", kToy, {"--threads", "2", "--prefill-chunk", "8", "--kernels", "native"})
+                .exit_code,
+            0);
+  const CommandRun run = Resume("s1", {"--ledger", Ledger("s1"), "--threads", "1",
+                                       "--prefill-chunk", "16", "--kernels", "native"});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   const auto verdict = run.Json().at("verdict");
-  EXPECT_EQ(verdict.at("bytes").at("status"), "equal");
-  EXPECT_EQ(verdict.at("logits").at("status"), "not_assessable");
-  EXPECT_NE(verdict.at("logits").at("reason").get<std::string>().find("threads"),
-            std::string::npos);
-}
-
-TEST_F(SnapshotResume, AnotherPrefillChunkMakesLogitsNotAssessable) {
-  ASSERT_EQ(Snapshot("s1", kToy, {"--prefill-chunk", "8"}).exit_code, 0);
-  const CommandRun run = Resume("s1", {"--ledger", Ledger("s1"), "--prefill-chunk", "16"});
-  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
-  const auto verdict = run.Json().at("verdict");
-  EXPECT_EQ(verdict.at("bytes").at("status"), "equal");
-  EXPECT_EQ(verdict.at("logits").at("status"), "not_assessable");
-  EXPECT_NE(verdict.at("logits").at("reason").get<std::string>().find("chunk"), std::string::npos);
+  for (const char* what : {"bytes", "logits", "tokens"}) {
+    EXPECT_EQ(verdict.at(what).at("status"), "equal") << verdict;
+  }
 }
 
 #ifdef KVBED_HAS_TORCH
+TEST_F(SnapshotResume, OtherThreadsAndChunksAreNotAssessableOnTorchAndStayZero) {
+  ASSERT_EQ(Snapshot("s1", kToy, {"--threads", "2", "--prefill-chunk", "8", "--kernels", "torch"})
+                .exit_code,
+            0);
+  for (const auto& [threads, chunk, says] :
+       {std::tuple("1", "8", "threads"), {"2", "16", "chunk"}}) {
+    const CommandRun run = Resume("s1", {"--ledger", Ledger("s1"), "--threads", threads,
+                                         "--prefill-chunk", chunk, "--kernels", "torch"});
+    EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+    const auto verdict = run.Json().at("verdict");
+    EXPECT_EQ(verdict.at("bytes").at("status"), "equal");
+    EXPECT_EQ(verdict.at("logits").at("status"), "not_assessable");
+    EXPECT_NE(verdict.at("logits").at("reason").get<std::string>().find(says), std::string::npos);
+  }
+}
+
 // libtorch's kernels for another CPU: the bytes are judged all the same.
 TEST_F(SnapshotResume, OtherInstructionsMakeLogitsNotAssessable) {
   ASSERT_EQ(Snapshot("s1", kToy, {"--kernels", "torch"}).exit_code, 0);

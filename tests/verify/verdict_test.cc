@@ -162,6 +162,18 @@ TEST(LogitsVerdict, EqualAndDiffers) {
   EXPECT_EQ(judge(EqualSteps(0)).status, kNotAssessable);
 }
 
+TEST(NumericEnvironment, OfTheNativeKernelsHasTheSameBitsOnAnyThreadsAndChunk) {
+  NumericEnvironment native = {"native", "portable", "kvbed kernels 1", "bf16", 2, 512};
+  NumericEnvironment other = native;
+  other.threads = 1;
+  other.prefill_chunk = 16;
+  EXPECT_TRUE(native.GivesTheBitsOf(other));
+  other.isa = "avx512_bf16";
+  EXPECT_EQ(native.DifferenceFrom(other), "instruction set was portable, here avx512_bf16");
+  EXPECT_FALSE(kHere.GivesTheBitsOf(OneThread()));
+  EXPECT_FALSE(kHere.GivesTheBitsOf(native));
+}
+
 TEST(LogitsVerdict, IsNotGivenInAnotherNumericEnvironment) {
   for (const TraceComparison& trace : {EqualSteps(), DifferentLogits()}) {
     const LogitsVerdict verdict = JudgeLogits(trace, StepCounts::kMustAgree, kHere, OneThread());
