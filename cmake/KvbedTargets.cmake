@@ -8,6 +8,8 @@ function(kvbed_library name)
   target_sources(kvbed_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
   target_link_libraries(kvbed_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   kvbed_warnings(kvbed_${name})
+  # The torch module takes some of them in.
+  set_target_properties(kvbed_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   if(ARG_UNTIMED)
     separate_arguments(options NATIVE_COMMAND "${KVBED_UNTIMED_OPTIONS}")
     target_compile_options(kvbed_${name} PRIVATE ${options})

@@ -68,10 +68,12 @@ struct Engine::Parts {
   uint64_t rope_identity = 0;
   Kernels kernels;
   EngineCounters counters;
+  OpTap tap;
 
   Status CheckTokens(std::span<const TokenId> tokens) const;
   Status CheckSequence(const Sequence& sequence) const;
   Status Run(const ForwardCall& call);
+  Status RunBatch(std::span<const BatchRow> rows);
 };
 
 Status Engine::Parts::CheckTokens(std::span<const TokenId> tokens) const {
@@ -97,12 +99,43 @@ Status Engine::Parts::CheckSequence(const Sequence& sequence) const {
 // Runs the call and advances the sequence, or leaves it as it was.
 Status Engine::Parts::Run(const ForwardCall& call) {
   const uint64_t first = call.sequence.cached_tokens();
-  Status status = std::visit([&](auto& set) { return set.Forward(call); }, kernels);
+  ForwardCall tapped = call;
+  if (tap) tapped.tap = &tap;
+  Status status = std::visit([&](auto& set) { return set.Forward(tapped); }, kernels);
   if (!status.ok()) {
     ClearKvRows(call.sequence, first, call.tokens.size());
     return status;
   }
   call.sequence.Advance(call.tokens.size());
+  return status;
+}
+
+// The same for a token of each sequence.
+Status Engine::Parts::RunBatch(std::span<const BatchRow> rows) {
+  const LogitsSink keep = [&](uint64_t index, std::span<const float> row) {
+    std::copy(row.begin(), row.end(), rows[index].logits.begin());
+  };
+  auto* const native = std::get_if<NativeModel>(&kernels);
+  if (native == nullptr) {
+    for (uint64_t i = 0; i < rows.size(); ++i) {
+      const LogitsSink keep_one = [&](uint64_t, std::span<const float> row) { keep(i, row); };
+      KVBED_RETURN_IF_ERROR(Run({.tokens = {&rows[i].token, 1},
+                                 .sequence = *rows[i].sequence,
+                                 .first_logits = 0,
+                                 .on_logits = keep_one}));
+    }
+    return Status::Ok();
+  }
+  std::vector<DecodeRow> calls;
+  for (const BatchRow& row : rows) calls.push_back({row.token, row.sequence});
+  const Status status = native->DecodeBatch({.rows = calls, .on_logits = keep});
+  for (const BatchRow& row : rows) {
+    if (status.ok()) {
+      row.sequence->Advance(1);
+    } else {
+      ClearKvRows(*row.sequence, row.sequence->cached_tokens(), 1);
+    }
+  }
   return status;
 }
 
@@ -124,7 +157,8 @@ Result<Engine> Engine::Open(const ModelFiles& model, const EngineOptions& option
                                               .options = effective,
                                               .rope_identity = RopeIdentityOf(model.config),
                                               .kernels = std::move(kernels),
-                                              .counters = {}}));
+                                              .counters = {},
+                                              .tap = {}}));
 }
 
 Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -139,6 +173,12 @@ uint64_t Engine::rope_identity() const { return parts_->rope_identity; }
 
 uint64_t Engine::weight_bytes() const {
   return std::visit([](const auto& set) { return set.weight_bytes(); }, parts_->kernels);
+}
+
+uint64_t Engine::weight_bytes_per_call() const {
+  if (config().tie_word_embeddings) return weight_bytes();
+  const uint64_t element = dtype() == DType::kBf16 ? 2 : 4;
+  return weight_bytes() - uint64_t{config().vocab} * config().hidden * element;
 }
 
 NumericEnvironment Engine::environment() const {
@@ -194,6 +234,30 @@ Status Engine::Decode(Sequence& sequence, TokenId token, std::span<float> logits
   return Status::Ok();
 }
 
+Status Engine::DecodeBatch(std::span<const BatchRow> rows) {
+  if (rows.empty()) return Status::InvalidArgument("there is no sequence to decode");
+  std::vector<const Sequence*> sequences;
+  for (const BatchRow& row : rows) {
+    KVBED_CHECK(row.logits.size() == parts_->config.vocab);
+    KVBED_RETURN_IF_ERROR(parts_->CheckTokens({&row.token, 1}));
+    KVBED_RETURN_IF_ERROR(parts_->CheckSequence(*row.sequence));
+    sequences.push_back(row.sequence);
+  }
+  std::ranges::sort(sequences);
+  if (std::ranges::adjacent_find(sequences) != sequences.end()) {
+    return Status::InvalidArgument("a sequence is in the batch twice");
+  }
+  for (const BatchRow& row : rows) {
+    KVBED_RETURN_IF_ERROR(row.sequence->Reserve(row.sequence->cached_tokens() + 1));
+  }
+  KVBED_RETURN_IF_ERROR(parts_->RunBatch(rows));
+  ++parts_->counters.decode_calls;
+  if (parts_->counters.decode_calls == parts_->options.perturb_decode_call) {
+    rows[0].logits[0] = StepUp(rows[0].logits[0], parts_->options.dtype);
+  }
+  return Status::Ok();
+}
+
 Status Engine::Recompute(
     Sequence& sequence, std::span<const TokenId> tokens, uint64_t first_logits,
     const std::function<void(uint64_t position, std::span<const float>)>& on_logits) {
@@ -212,12 +276,14 @@ Status Engine::Recompute(
   return Status::Ok();
 }
 
+void Engine::SetTap(OpTap tap) { parts_->tap = std::move(tap); }
+
 std::string DefaultKernels() { return HasNativeKernels() ? "native" : "torch"; }
 
 std::vector<std::string> KernelSets() {
   std::vector<std::string> sets;
   if (HasNativeKernels()) sets.emplace_back("native");
-  if (!DescribeTorch().empty()) sets.emplace_back("torch");
+  if (HasTorchKernels()) sets.emplace_back("torch");
   return sets;
 }
 
@@ -233,6 +299,6 @@ bool HasNativeArithmetic(DType dtype, const std::string& arithmetic) {
   });
 }
 
-std::string DescribeLibtorch() { return DescribeTorch(); }
+Result<std::string> DescribeLibtorch() { return DescribeTorch(); }
 
 }  // namespace kvbed

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/model/model_files.h"
+#include "engine/op_output.h"
 #include "offload/kv_geometry.h"
 #include "offload/numeric_environment.h"
 #include "offload/sequence.h"
@@ -52,6 +53,8 @@ class Engine {
   const ModelConfig& config() const;
   DType dtype() const;
   uint64_t weight_bytes() const;  // as held in memory
+  // Of them, what a decode call reads: an untied model takes single rows of its embedding.
+  uint64_t weight_bytes_per_call() const;
   NumericEnvironment environment() const;
   const EngineCounters& counters() const;
   KvGeometry Geometry(uint32_t block_tokens) const;
@@ -72,11 +75,25 @@ class Engine {
   // One token at position sequence.cached_tokens().
   Status Decode(Sequence& sequence, TokenId token, std::span<float> logits);
 
+  // One token of a sequence, and where the vocab logits behind it go.
+  struct BatchRow {
+    Sequence* sequence = nullptr;
+    TokenId token = 0;
+    std::span<float> logits;
+  };
+  // As Decode for each row, all in one call: the native kernels pass over their weights once, torch
+  // runs row after row. Each row has a sequence of its own. Out of space when the pool can't hold
+  // all of them: nothing was run then.
+  Status DecodeBatch(std::span<const BatchRow> rows);
+
   // The same tokens without a cache, in one call: what a recomputed cache would be. Its K and V are
   // written to `sequence`, which must be empty. `on_logits` gets the logits of each position from
   // `first_logits` on, in order.
   Status Recompute(Sequence& sequence, std::span<const TokenId> tokens, uint64_t first_logits,
                    const std::function<void(uint64_t position, std::span<const float>)>& on_logits);
+
+  // From here on `tap` sees the output of each operation, but of batches; an empty one ends that.
+  void SetTap(OpTap tap);
 
  private:
   struct Parts;
@@ -95,7 +112,7 @@ std::vector<std::string> NativeInstructionSets(DType dtype);
 bool HasNativeArithmetic(DType dtype, const std::string& arithmetic);
 
 // libtorch and what of it is in effect here, e.g. "torch 2.13.0, AVX2, BLAS mkl"; empty for a build
-// without it.
-std::string DescribeLibtorch();
+// without it. Loads it; not supported where that fails.
+Result<std::string> DescribeLibtorch();
 
 }  // namespace kvbed

@@ -130,6 +130,7 @@ const std::vector<ThirdParty> kThirdParty = {
     {{"liburing.h", "liburing/*"}, {"backends"}},
     {{"rocksdb/*"}, {"backends"}},
     {{"gtest/*", "gmock/*"}, {"tests"}},
+    {{"benchmark/*"}, {"tests/benchmarks"}},
     {{"CLI/*"}, {"tools"}},
     {{"pcre2.h"}, {"engine/model", "tools", "tests"}},
     {{"xxhash.h", "xxh_x86dispatch.h"}, {"offload", "tools", "tests"}},

@@ -11,6 +11,7 @@ void AddResumeCommand(CommandLine& line);
 void AddGenerateCommand(CommandLine& line);
 void AddTokenizeCommand(CommandLine& line);
 void AddBenchCommand(CommandLine& line);
+void AddBenchEngineCommand(CommandLine& line);
 void AddSweepCommand(CommandLine& line);
 void AddReportCommand(CommandLine& line);
 void AddPlanCommand(CommandLine& line);

@@ -194,6 +194,10 @@ std::string LoadedBlas() {
   return "";
 }
 
+bool HasKernelSet(std::string_view name) {
+  return std::ranges::any_of(KernelSets(), [&](const std::string& set) { return set == name; });
+}
+
 Diagnosis DiagnoseNativeKernels() {
   const std::vector<std::string> sets = NativeInstructionSets(DType::kBf16);
   if (!sets.empty()) {
@@ -201,13 +205,17 @@ Diagnosis DiagnoseNativeKernels() {
             fmt::format("{}; a cache computed again is the same bits", fmt::join(sets, ", ")), ""};
   }
   return {"native kernels", Health::kWarn, "this CPU has neither AVX2 with FMA, AVX-512 nor NEON",
-          DescribeLibtorch().empty()
+          !HasKernelSet("torch")
               ? "no model can run: configure with KVBED_WITH_TORCH=ON for libtorch's kernels"
               : "models run on libtorch's kernels, which round a cache computed again otherwise"};
 }
 
 Diagnosis DiagnoseLibtorch() {
-  const std::string kernels = DescribeLibtorch();
+  const auto described = DescribeLibtorch();
+  if (!described.ok()) {
+    return {"libtorch", Health::kWarn, Printable(described.status().message()), ""};
+  }
+  const std::string& kernels = *described;
   if (kernels.empty()) {
     return {"libtorch", NativeInstructionSets(DType::kBf16).empty() ? Health::kWarn : Health::kOk,
             "not in this build: no --kernels torch to compare the native ones with", ""};

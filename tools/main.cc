@@ -36,6 +36,7 @@ int Main(int argc, char** argv) {
   kvbed::AddDriftCommand(line);
   kvbed::AddStoreCommands(line);
   kvbed::AddBenchCommand(line);
+  kvbed::AddBenchEngineCommand(line);
   kvbed::AddSweepCommand(line);
   kvbed::AddReportCommand(line);
   kvbed::AddPlanCommand(line);

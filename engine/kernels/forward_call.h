@@ -8,6 +8,7 @@
 #include <span>
 
 #include "engine/model/model_config.h"
+#include "engine/op_output.h"
 #include "offload/sequence.h"
 
 namespace kvbed {
@@ -23,6 +24,17 @@ struct ForwardCall {
   Sequence& sequence;               // its pool has the model's geometry
   uint64_t first_logits = 0;        // index from which on logits are wanted; tokens.size(): none
   const LogitsSink& on_logits;      // in order of the tokens
+  const OpTap* tap = nullptr;       // sees each operation's output; null: nobody looks
+};
+
+// One token of each of several sequences, as ForwardCall would run it: the next one of each.
+struct DecodeRow {
+  TokenId token = 0;             // within the vocabulary
+  Sequence* sequence = nullptr;  // none is there twice
+};
+struct DecodeCall {
+  std::span<const DecodeRow> rows;
+  const LogitsSink& on_logits;  // for each row, in order
 };
 
 }  // namespace kvbed

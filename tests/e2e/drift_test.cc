@@ -34,6 +34,28 @@ Json Drift(std::vector<std::string> more, int exit_code = kExitOk) {
   return run.Json();
 }
 
+TEST(Drift, NamesTheFirstOperationThatDiffersWhenAskedTo) {
+  const Json unasked = Drift({"-c", "24", "-n", "5"});
+  EXPECT_EQ(unasked["arms"][0]["operations"], nullptr);
+  const Json json = Drift({"-c", "40", "-n", "5", "--first-op"});
+  for (const Json& arm : json["arms"]) {
+    EXPECT_TRUE(NullsHaveReasons(arm));
+    const Json& operations = arm["operations"];
+    EXPECT_EQ(operations["compared"], 1 + 4 * 11 + 2);
+    const bool same = arm["identical"] == arm["elements"];
+    if (arm["kernels"] == "native") EXPECT_TRUE(same);
+    if (same) continue;
+    const Json& first = operations["first"];
+    ASSERT_TRUE(first.is_object()) << arm;
+    EXPECT_LE(first["layer"], arm["first_layer"]) << first;
+    EXPECT_GT(first["recomputed_rows"], 0);
+    EXPECT_GT(first["differing_positions"], 0);
+  }
+  const CommandRun text = RunKvbed(Arguments({"-c", "40", "-n", "5", "--first-op"}));
+  EXPECT_NE(text.out.find("First op"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("base: "), std::string::npos) << text.out;
+}
+
 TEST(Drift, HasAnArmForEachFactorsOtherValues) {
   const Json json = Drift({"-c", "24,40,32", "-n", "5", "--prefill-chunk", "512,1,16", "--threads",
                            "1,2", "--block-tokens", "5", "--kernels", "native"});

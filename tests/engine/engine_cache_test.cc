@@ -67,6 +67,54 @@ TEST_P(Cache, AgreesWithOnePassWhateverTheChunk) {
   EXPECT_GT(MaxDifference(changed.Prefill(other).logits(), logits), 10 * kLogitsTolerance);
 }
 
+// ---- Batches ------------------------------------------------------------------------------------
+
+TEST_P(Cache, HasTheSameBitsInABatchAsAlone) {
+  Engine engine = Open(SmallToy(), {.dtype = DType::kBf16});
+  const uint32_t vocab = engine.config().vocab;
+  std::vector<std::unique_ptr<Session>> alone, together;
+  std::vector<std::vector<float>> logits(3, std::vector<float>(vocab));
+  for (uint64_t i = 0; i < logits.size(); ++i) {
+    const std::vector<TokenId> ids = Ids(20 + 30 * i);
+    for (auto* sessions : {&alone, &together}) {
+      sessions->push_back(std::make_unique<Session>(engine, 16, 100));
+      sessions->back()->Prefill(ids);
+    }
+  }
+  const EngineCounters before = engine.counters();
+  for (TokenId token : {5, 17, 5}) {
+    std::vector<Engine::BatchRow> rows;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      rows.push_back({&together[i]->sequence(), token + static_cast<TokenId>(i), logits[i]});
+    }
+    ASSERT_OK(engine.DecodeBatch(rows));
+    for (size_t i = 0; i < logits.size(); ++i) {
+      std::vector<float> own(vocab);
+      ASSERT_OK(engine.Decode(alone[i]->sequence(), rows[i].token, own));
+      EXPECT_EQ(own, logits[i]) << i;
+      EXPECT_EQ(AllKv(alone[i]->sequence()), AllKv(together[i]->sequence())) << i;
+    }
+  }
+  EXPECT_EQ(engine.counters().decode_calls - before.decode_calls, 3u + 9u);
+}
+
+TEST_P(Cache, ABatchIsRefusedWhole) {
+  Engine engine = Open(SmallToy(), {.dtype = DType::kFp32});
+  Session a(engine, 16, 40), b(engine, 16, 40);
+  a.Prefill(Ids(10));
+  b.Prefill(Ids(10));
+  std::vector<float> logits(engine.config().vocab);
+  Sequence* const one = &a.sequence();
+  const auto decode = [&](std::vector<Engine::BatchRow> rows) { return engine.DecodeBatch(rows); };
+  EXPECT_TRUE(FailsWith(decode({}), StatusCode::kInvalidArgument, "no sequence"));
+  EXPECT_TRUE(FailsWith(decode({{one, 1, logits}, {one, 2, logits}}), StatusCode::kInvalidArgument,
+                        "twice"));
+  EXPECT_TRUE(FailsWith(decode({{one, 1, logits}, {&b.sequence(), 100000, logits}}),
+                        StatusCode::kInvalidArgument, "vocabulary"));
+  EXPECT_EQ(a.sequence().cached_tokens(), 10u);
+  EXPECT_EQ(b.sequence().cached_tokens(), 10u);
+}
+
 TEST_P(Cache, HasTheSameBitsInBlocksOfAnySize) {
   const std::vector<TokenId> ids = Ids(70);
   for (DType dtype : {DType::kBf16, DType::kFp32}) {

@@ -22,7 +22,8 @@ INSTANTIATE_TEST_SUITE_P(DTypes, NativeBitsSmolLM2, ::testing::Values(DType::kBf
 TEST_P(NativeBitsSmolLM2, RecomputedIsCached) {
   ExpectTheSameBits(OpenTestModel(KVBED_SMOLLM2_GGUF), GetParam(), 132,
                     {{.threads = 2, .block_tokens = 5, .prefill_chunk = 7},
-                     {.threads = 2, .block_tokens = 64, .prefill_chunk = 64, .decoded = 10}},
+                     {.threads = 2, .block_tokens = 64, .prefill_chunk = 64, .decoded = 10},
+                     {.threads = 2, .block_tokens = 16, .decoded = 10, .batch = 6}},
                     /*every_isa=*/false);
 }
 
@@ -42,6 +43,9 @@ TEST_P(FullNativeBitsSmolLM2, RecomputedIsCachedAtEveryChunkAndContext) {
         ways.push_back(
             {.threads = threads, .block_tokens = blocks[i++ % 4], .prefill_chunk = chunk});
       }
+    }
+    for (uint32_t blocks : {1u, 5u, 16u, 64u}) {
+      ways.push_back({.threads = 2, .block_tokens = blocks, .decoded = 32, .batch = 6});
     }
     ExpectTheSameBits(model, GetParam(), tokens, ways);
   }

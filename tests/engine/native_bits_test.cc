@@ -13,7 +13,9 @@ const std::vector<Way> kWays = {{.threads = 2, .block_tokens = 5, .prefill_chunk
                                 {.threads = 1, .block_tokens = 16, .prefill_chunk = 7},
                                 {.threads = 2, .block_tokens = 64, .prefill_chunk = 33},
                                 {.threads = 4, .block_tokens = 1, .prefill_chunk = 512},
-                                {.threads = 2, .block_tokens = 16, .decoded = 40}};
+                                {.threads = 2, .block_tokens = 16, .decoded = 40},
+                                {.threads = 2, .block_tokens = 16, .decoded = 30, .batch = 6},
+                                {.threads = 4, .block_tokens = 5, .decoded = 5, .batch = 40}};
 
 class NativeBits : public ::testing::TestWithParam<const char*> {
  protected:

@@ -46,7 +46,9 @@ constexpr const char* kDriftFooter =
     "  flips       greedy tokens that the recompute would pick otherwise, each with both logits "
     "and\n"
     "              the gap between its top two: a gap of a few steps of the dtype is a near tie\n"
-    "A position p picks the token of position p + 1.\n"
+    "A position p picks the token of position p + 1. With --first-op each arm's two passes are\n"
+    "compared operation by operation too: a product of one row and one of many are where the sums\n"
+    "of ordinary kernels part. Its times don't count.\n"
     "\n"
     "Memory: K and V three times, and the activations of the longest context in one call. Each\n"
     "other chunk, thread count and set of kernels reads the weights again.\n"
@@ -58,6 +60,7 @@ constexpr const char* kDriftFooter =
     "  kvbed drift -m model.gguf --prompt-file book.txt -c 88-256+8 --prefill-chunk 1,64,256 \\\n"
     "    --threads 1,2\n"
     "  kvbed drift -m toy:8m -c 1k -n 64 --dtype fp32 -o json\n"
+    "  kvbed drift -m model.gguf --prompt-file book.txt -c 128 --first-op\n"
     "  kvbed drift -m toy:8m -c 128 -n 1 --prefill-chunk 512,64   (prefill alone: -n 1)\n"
     "  kvbed drift -m model.gguf --prompt-file book.txt -c 4k --fail-above 0   (must be the same)\n"
     "  kvbed drift -m model.gguf --prompt-file book.txt -c 88-256+8 --kernels torch";
@@ -162,6 +165,9 @@ void AddDriftCommand(CommandLine& line) {
              "exit with 1 when in an arm more than so many percent of the K and V elements differ; "
              "0: all must be the same [drift is no failure]",
              drift.fail_above_pct, ParseLimit);
+  set.Flag("--first-op", drift.first_op,
+           "name the first operation of the forward pass whose output differs, and in how many "
+           "rows it came in both");
   set.Number("--seed", "seed of a toy's prompt [1]", drift.seed, 0, UINT64_MAX);
   AddModelSourceOptions(set, drift.model);
   AddPromptSourceOptions(set, drift.prompt);

@@ -62,6 +62,24 @@ void SetValue(Json& out, const DriftArm& arm) {
   std::visit([&](const auto& one) { out["value"] = one; }, *value);
 }
 
+void SetOperations(Json& out, const std::optional<OpComparison>& operations) {
+  if (!operations) return SetNull(out, "operations", "not asked for (--first-op)");
+  Json& json = out["operations"];
+  json["compared"] = operations->operations;
+  json["same_before"] = operations->same_before;
+  if (!operations->first) return SetNull(json, "first", "all outputs are the same");
+  const FirstOp& first = *operations->first;
+  json["first"]["op"] = first.op;
+  SetOrReason(json["first"], "layer", std::optional<uint64_t>(first.layer),
+              "the operation belongs to no layer");
+  json["first"].update({{"columns", first.columns},
+                        {"position", first.position},
+                        {"cached_rows", first.cached_rows},
+                        {"recomputed_rows", first.recomputed_rows},
+                        {"differing_positions", first.differing},
+                        {"compared_positions", first.compared}});
+}
+
 Json ArmJson(const DriftArmResult& result, const DriftRun& run) {
   Json out;
   out["factor"] = std::string(DriftFactorName(result.arm.factor));
@@ -77,6 +95,7 @@ Json ArmJson(const DriftArmResult& result, const DriftRun& run) {
             result.arm.factor == DriftFactor::kBase ? "it is the base"
                                                     : "another context has other tokens");
   }
+  SetOperations(out, result.operations);
   out["decoded_ids"] = result.decoded_ids;
   SetOrReason(
       out, "exceeds_limit",

@@ -29,6 +29,20 @@ Status CheckModelsContext(const ModelFiles& model, uint64_t prompt_tokens, uint6
                   prompt_tokens, decode_calls, model.name, most));
 }
 
+// The engine's operations go to a trace while it lives; none with null.
+class OpWatch {
+ public:
+  OpWatch(Engine& engine, OpTrace* trace) : engine_(engine) {
+    if (trace != nullptr) engine_.SetTap([trace](const OpOutput& output) { trace->Note(output); });
+  }
+  ~OpWatch() { engine_.SetTap({}); }
+  OpWatch(const OpWatch&) = delete;
+  OpWatch& operator=(const OpWatch&) = delete;
+
+ private:
+  Engine& engine_;
+};
+
 class DriftJob {
  public:
   explicit DriftJob(const DriftOptions& options)
@@ -143,7 +157,9 @@ class DriftJob {
                                                 ? std::span(base_->tokens).subspan(prompt.size())
                                                 : std::span<const TokenId>();
     MadeCache cached;
+    OpTrace cached_ops, recomputed_ops;
     {
+      const OpWatch watch(model_->engine, options_.first_op ? &cached_ops : nullptr);
       Sequence sequence = NewSequence();
       KVBED_ASSIGN_OR_RETURN(cached,
                              MakeCache(model_->engine, sequence, {prompt, decode_calls_, forced},
@@ -160,9 +176,13 @@ class DriftJob {
                               cached.tokens.end());
     const uint64_t start_ns = MonotonicNs();
     Sequence recomputed = NewSequence();
-    KVBED_ASSIGN_OR_RETURN(result.drift, CompareWithRecompute(model_->engine, model_->files,
-                                                              cached.AsCachedRun(), recomputed));
+    {
+      const OpWatch watch(model_->engine, options_.first_op ? &recomputed_ops : nullptr);
+      KVBED_ASSIGN_OR_RETURN(result.drift, CompareWithRecompute(model_->engine, model_->files,
+                                                                cached.AsCachedRun(), recomputed));
+    }
     result.recompute_ns = MonotonicNs() - start_ns;
+    if (options_.first_op) result.operations = CompareOperations(cached_ops, recomputed_ops);
     if (OfTheBasesTokens(arm)) {
       KVBED_ASSIGN_OR_RETURN(result.against_base,
                              MeasureKvDrift(base_->image.view(), cached.image.view(), tokens,

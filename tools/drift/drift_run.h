@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/op_trace.h"
 #include "offload/numeric_environment.h"
 #include "offload/status.h"
 #include "tools/common_options.h"
@@ -29,6 +30,7 @@ struct DriftOptions {
   uint64_t new_tokens = 32;
   uint64_t seed = 1;
   std::optional<double> fail_above_pct;
+  bool first_op = false;  // compare the output of each operation too
 };
 
 struct DriftArmResult {
@@ -38,6 +40,7 @@ struct DriftArmResult {
   // The arm's cache against the base's, of the same tokens: what the factor alone changes. None for
   // the base and for other contexts.
   std::optional<KvDrift> against_base;
+  std::optional<OpComparison> operations;  // of the cached run and the recompute
   std::vector<TokenId> decoded_ids;  // run by the decode calls: those that the base's run picked,
                                      // or for another context this one's
   uint64_t prefill_ns = 0;

@@ -165,6 +165,31 @@ std::string LayersText(const DriftReport& drift) {
                      worst->layer, drift.kv.k_abs_max);
 }
 
+// "layer 0, q_proj, [1, 576] in the cached run and [131, 576] in the recompute; position 100 is the
+// first of 31 of 131 that differ; the 1 operation before it gave the same bits"
+std::string FirstOpText(const OpComparison& operations) {
+  if (!operations.first) {
+    return fmt::format("none: the outputs of all {} are the same bits",
+                       Count(operations.operations, "operation", "operations"));
+  }
+  const FirstOp& first = *operations.first;
+  return fmt::format(
+      "{}{}: [{}, {}] in the cached run, [{}, {}] in the recompute; differs at {} of {} positions, "
+      "first at {}; {} before it gave the same bits",
+      first.layer ? fmt::format("layer {}, ", *first.layer) : "", first.op, first.cached_rows,
+      first.columns, first.recomputed_rows, first.columns, Thousands(first.differing),
+      Thousands(first.compared), Thousands(first.position),
+      Count(operations.same_before, "operation", "operations"));
+}
+
+void AddFirstOps(const DriftRun& run, DriftPage& page) {
+  if (!run.arms.front().operations) return;
+  page.Fact("First op", "the first operation whose output differs, [rows, columns]:");
+  for (const DriftArmResult& result : run.arms) {
+    page.More(fmt::format("{}: {}", ArmName(result.arm), FirstOpText(*result.operations)));
+  }
+}
+
 void AddFlips(const DriftRun& run, DriftPage& page) {
   uint64_t flips = 0, picks = 0, left_out = 0;
   for (const DriftArmResult& result : run.arms) {
@@ -229,6 +254,7 @@ std::string DriftPageOf(const DriftRun& run, DriftStyle style) {
                                         : std::string()));
   if (run.begin.ctx_tokens && run.begin.contexts > 1) page.More(ApartText(run.begin));
   page.Fact("Layers", LayersText(base.drift));
+  AddFirstOps(run, page);
   AddFlips(run, page);
   AddLimit(run, page);
   if (!page.text_style()) page.Add(LayersTable(base.drift));

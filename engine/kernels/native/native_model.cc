@@ -15,7 +15,7 @@
 namespace kvbed {
 namespace {
 
-// Rows that go through a layer together. A longer call goes in panels, which changes no bits and
+// Rows that go through a layer together. A larger call goes in panels, which changes no bits and
 // bounds the memory.
 constexpr uint32_t kPanelRows = 256;
 // Logits are wide.
@@ -50,12 +50,21 @@ struct NativeModel::Parts {
   uint32_t v_at() const { return k_at() + TilesFor(config.kv_rows()) * kTileRows; }
 
   Status Allocate();
-  void RunPanel(std::span<const NativeRow> rows);
+  // `tap` sees rows of one sequence at consecutive positions, or is null.
+  void RunPanel(std::span<const NativeRow> rows, const OpTap* tap);
   void Multiply(Activations& a, uint64_t rows, const PackedMatrix& b, Into into, void* out,
                 uint64_t out_stride);
   void Normalise(Activations& from, uint64_t first, uint64_t rows, const AlignedBuffer& weight);
   void RotateAndCache(const NativeRow& row, uint32_t layer, uint64_t index);
-  void EmitLogits(uint64_t first, uint64_t rows, uint64_t first_index, const LogitsSink& sink);
+  // Of what EmitLogits shows: `tap`, and the position of its first row.
+  struct LogitsTap {
+    const OpTap* tap = nullptr;
+    uint64_t first_position = 0;
+  };
+  void EmitLogits(uint64_t first, uint64_t rows, uint64_t first_index, const LogitsSink& sink,
+                  const LogitsTap& tap);
+  // Columns [column, column + columns) of the first `rows` rows.
+  static OpOutput OutputOf(Activations& from, uint64_t rows, uint64_t column, uint64_t columns);
 };
 
 Status NativeModel::Parts::Allocate() {
@@ -122,30 +131,63 @@ void NativeModel::Parts::RotateAndCache(const NativeRow& row, uint32_t layer, ui
   }
 }
 
+OpOutput NativeModel::Parts::OutputOf(Activations& from, uint64_t rows, uint64_t column,
+                                      uint64_t columns) {
+  return {.op = {},
+          .layer = {},
+          .first_position = 0,
+          .rows = rows,
+          .columns = columns,
+          .element_bytes = from.element_bytes,
+          .row_stride_bytes = from.stride * from.element_bytes,
+          .data = from.At(0, column)};
+}
+
 // The forward pass up to the last layer's residual stream, which is left in x.
-void NativeModel::Parts::RunPanel(std::span<const NativeRow> rows) {
+void NativeModel::Parts::RunPanel(std::span<const NativeRow> rows, const OpTap* tap) {
   const uint64_t n = rows.size();
+  const auto show = [&](std::string_view op, std::optional<uint32_t> l, Activations& from,
+                        uint64_t columns, uint64_t column = 0) {
+    if (tap == nullptr) return;
+    OpOutput output = OutputOf(from, n, column, columns);
+    output.op = op;
+    output.layer = l;
+    output.first_position = rows[0].position;
+    (*tap)(output);
+  };
   for (uint64_t i = 0; i < n; ++i) {
     UnpackRow(weights.embedding, table.dtype, static_cast<uint32_t>(rows[i].token), config.hidden,
               x.Row(i));
   }
+  show("embedding", {}, x, config.hidden);
   for (uint32_t l = 0; l < config.layers; ++l) {
     const NativeLayer& layer = weights.layers[l];
     Normalise(x, 0, n, layer.input_norm);
+    show("input_norm", l, normed, config.hidden);
     Multiply(normed, n, layer.qkv, Into::kElements, qkv.Row(0), qkv.stride);
+    show("q_proj", l, qkv, config.query_rows());
+    show("k_proj", l, qkv, config.kv_rows(), k_at());
+    show("v_proj", l, qkv, config.kv_rows(), v_at());
     team.ForEach(n, [&](uint32_t, uint64_t row) { RotateAndCache(rows[row], l, row); });
+    show("q_rotary", l, qkv, config.query_rows());
+    show("k_rotary", l, qkv, config.kv_rows(), k_at());
     attention.Run(rows, l, qkv.Row(0), qkv.stride, attended.Row(0), attended.stride);
+    show("attention", l, attended, config.query_rows());
     Multiply(attended, n, layer.o, Into::kResidual, x.Row(0), x.stride);
+    show("o_proj+residual", l, x, config.hidden);
 
     Normalise(x, 0, n, layer.post_norm);
+    show("post_attention_norm", l, normed, config.hidden);
     Multiply(normed, n, layer.gate_up, Into::kGated, gated.Row(0), gated.stride);
+    show("gate_proj+up_proj+silu", l, gated, config.intermediate);
     Multiply(gated, n, layer.down, Into::kResidual, x.Row(0), x.stride);
+    show("down_proj+residual", l, x, config.hidden);
   }
 }
 
 // Of the rows [first, first + rows) of x, which are the tokens from first_index on.
 void NativeModel::Parts::EmitLogits(uint64_t first, uint64_t rows, uint64_t first_index,
-                                    const LogitsSink& sink) {
+                                    const LogitsSink& sink, const LogitsTap& tap) {
   const PackedMatrix& output = weights.output_matrix();
   const uint64_t stride = uint64_t{output.tiles} * kTileRows;
   for (uint64_t done = 0; done < rows; done += kLogitsRows) {
@@ -153,6 +195,20 @@ void NativeModel::Parts::EmitLogits(uint64_t first, uint64_t rows, uint64_t firs
     if (logits.size() < n * stride) logits.resize(n * stride);
     Normalise(x, first + done, n, weights.final_norm);
     Multiply(normed, n, output, Into::kLogits, logits.data(), stride);
+    if (tap.tap != nullptr) {
+      OpOutput shown = OutputOf(normed, n, 0, config.hidden);
+      shown.op = "final_norm";
+      shown.first_position = tap.first_position + done;
+      (*tap.tap)(shown);
+      (*tap.tap)({.op = "logits",
+                  .layer = {},
+                  .first_position = shown.first_position,
+                  .rows = n,
+                  .columns = config.vocab,
+                  .element_bytes = sizeof(float),
+                  .row_stride_bytes = stride * sizeof(float),
+                  .data = reinterpret_cast<const std::byte*>(logits.data())});
+    }
     for (uint64_t row = 0; row < n; ++row) {
       sink(first_index + done + row, {logits.data() + row * stride, config.vocab});
     }
@@ -200,11 +256,29 @@ Status NativeModel::Forward(const ForwardCall& call) {
     for (uint64_t i = first; i < std::min<uint64_t>(first + kPanelRows, n); ++i) {
       rows.push_back({.token = call.tokens[i], .sequence = &call.sequence, .position = past + i});
     }
-    parts_->RunPanel(rows);
+    parts_->RunPanel(rows, call.tap);
     const uint64_t wanted = std::max(first, call.first_logits);
     if (wanted < first + rows.size()) {
-      parts_->EmitLogits(wanted - first, first + rows.size() - wanted, wanted, call.on_logits);
+      parts_->EmitLogits(wanted - first, first + rows.size() - wanted, wanted, call.on_logits,
+                         {.tap = call.tap, .first_position = past + wanted});
     }
+  }
+  return Status::Ok();
+}
+
+Status NativeModel::DecodeBatch(const DecodeCall& call) {
+  for (const DecodeRow& row : call.rows) parts_->rope.Extend(row.sequence->cached_tokens() + 1);
+  for (uint64_t first = 0; first < call.rows.size(); first += kPanelRows) {
+    const auto panel =
+        call.rows.subspan(first, std::min<uint64_t>(kPanelRows, call.rows.size() - first));
+    std::vector<NativeRow> rows;
+    for (const DecodeRow& row : panel) {
+      rows.push_back({.token = row.token,
+                      .sequence = row.sequence,
+                      .position = row.sequence->cached_tokens()});
+    }
+    parts_->RunPanel(rows, nullptr);
+    parts_->EmitLogits(0, rows.size(), first, call.on_logits, {});
   }
   return Status::Ok();
 }

@@ -32,6 +32,8 @@ class NativeModel {
   ~NativeModel();
 
   Status Forward(const ForwardCall& call);
+  // One pass over the weights for each kPanelRows rows.
+  Status DecodeBatch(const DecodeCall& call);
 
   uint64_t weight_bytes() const;  // as held in memory
   // All but the prefill chunk.

@@ -1,4 +1,5 @@
-#include "engine/kernels/torch/torch_model.h"
+// Compiled into the module that the program loads for these kernels; see torch_module.h.
+#include "engine/kernels/torch/torch_module.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -124,14 +125,32 @@ Tensor Attend(const Tensor& q, const Tensor& k, const Tensor& v,
       .reshape({n, heads * head_dim});
 }
 
+// Shows the rows of `output`, [n, columns], to who looks on.
+void Show(const ForwardCall& call, std::string_view op, std::optional<uint32_t> layer,
+          const Tensor& output, uint64_t first_row = 0) {
+  if (call.tap == nullptr) return;
+  const Tensor rows = output.contiguous();
+  const auto columns = static_cast<uint64_t>(rows.size(1));
+  const uint64_t element_bytes = rows.element_size();
+  (*call.tap)({.op = op,
+               .layer = layer,
+               .first_position = call.sequence.cached_tokens() + first_row,
+               .rows = static_cast<uint64_t>(rows.size(0)),
+               .columns = columns,
+               .element_bytes = element_bytes,
+               .row_stride_bytes = columns * element_bytes,
+               .data = static_cast<const std::byte*>(rows.const_data_ptr())});
+}
+
+// [heads, n, head_dim] as [n, heads * head_dim]
+Tensor JoinHeads(const Tensor& x) { return x.permute({1, 0, 2}).flatten(1); }
+
 MutableBytes BytesOf(const Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
-}  // namespace
-
-struct TorchModel::Parts {
-  Parts(const ModelFiles& model, DType kv_dtype, uint32_t thread_count)
+struct Pass {
+  Pass(const ModelFiles& model, DType kv_dtype, uint32_t thread_count)
       : config(model.config),
         threads(thread_count),
         dtype(kv_dtype == DType::kBf16 ? at::kBFloat16 : at::kFloat),
@@ -158,39 +177,55 @@ struct TorchModel::Parts {
   void EmitLogits(const Tensor& x, const ForwardCall& call) const;
 };
 
-void TorchModel::Parts::Forward(const ForwardCall& call) {
+void Pass::Forward(const ForwardCall& call) {
   const int64_t n = static_cast<int64_t>(call.tokens.size());
   const int64_t past = static_cast<int64_t>(call.sequence.cached_tokens());
   const double eps = config.rms_norm_eps;
 
-  Tensor x = Embed(call.tokens);               // [n, hidden]
+  Tensor x = Embed(call.tokens);  // [n, hidden]
+  Show(call, "embedding", {}, x);
   const Rotation rotation = rope.At(past, n);  // [n, head_dim]
   std::optional<Tensor> mask;                  // [n, past + n]
   if (n > 1 && past > 0) mask = BottomRightMask(n, past + n, attention_dtype());
 
   for (uint32_t l = 0; l < config.layers; ++l) {
     const TorchLayer& layer = weights.layers[l];
-    Tensor h = RmsNorm(x, layer.input_norm, eps);                // [n, hidden]
+    const auto show = [&](std::string_view op, const Tensor& output) { Show(call, op, l, output); };
+    const auto show_heads = [&](std::string_view op, const Tensor& heads) {
+      if (call.tap != nullptr) show(op, JoinHeads(heads));
+    };
+    Tensor h = RmsNorm(x, layer.input_norm, eps);  // [n, hidden]
+    show("input_norm", h);
     Tensor q = SplitHeads(Linear(h, layer.q), config.heads);     // [heads, n, head_dim]
     Tensor k = SplitHeads(Linear(h, layer.k), config.kv_heads);  // [kv_heads, n, head_dim]
     Tensor v = SplitHeads(Linear(h, layer.v), config.kv_heads);  // [kv_heads, n, head_dim]
+    show_heads("q_proj", q);
+    show_heads("k_proj", k);
+    show_heads("v_proj", v);
     q = Rotate(q, rotation);
     k = Rotate(k, rotation);
+    show_heads("q_rotary", q);
+    show_heads("k_rotary", k);
     const auto [keys, values] =
         CacheAndGather(call.sequence, l, k, v);  // [kv_heads, past + n, head_dim]
     const auto in_form = [&](const Tensor& t) { return t.to(attention_dtype()); };
     const Tensor attended = Attend(in_form(q), in_form(keys), in_form(values), mask).to(dtype);
+    show("attention", attended);
     x = x + Linear(attended, layer.o);  // [n, hidden]
+    show("o_proj+residual", x);
 
     h = RmsNorm(x, layer.post_norm, eps);
+    show("post_attention_norm", h);
     h = at::silu(Linear(h, layer.gate)) * Linear(h, layer.up);  // [n, intermediate]
+    show("gate_proj+up_proj+silu", h);
     x = x + Linear(h, layer.down);
+    show("down_proj+residual", x);
   }
   EmitLogits(x, call);
 }
 
 // [n, hidden]
-Tensor TorchModel::Parts::Embed(std::span<const TokenId> tokens) const {
+Tensor Pass::Embed(std::span<const TokenId> tokens) const {
   Tensor ids = at::empty({static_cast<int64_t>(tokens.size())}, at::kInt);
   std::copy(tokens.begin(), tokens.end(), ids.data_ptr<int32_t>());
   return weights.embedding.index_select(0, ids).to(dtype);
@@ -199,8 +234,8 @@ Tensor TorchModel::Parts::Embed(std::span<const TokenId> tokens) const {
 // Writes the new K and V, [kv_heads, n, head_dim], to the sequence's records, and reads all that
 // the records hold of this layer back: what attention sees is what a store will get. Returns K and
 // V, each [kv_heads, past + n, head_dim], valid until the next call.
-std::pair<Tensor, Tensor> TorchModel::Parts::CacheAndGather(Sequence& sequence, uint32_t layer,
-                                                            const Tensor& k, const Tensor& v) {
+std::pair<Tensor, Tensor> Pass::CacheAndGather(Sequence& sequence, uint32_t layer, const Tensor& k,
+                                               const Tensor& v) {
   const uint64_t past = sequence.cached_tokens();
   const uint64_t n = static_cast<uint64_t>(k.size(1));
   WriteKvRows(sequence, layer, KvPart::kK, past, n, BytesOf(k.contiguous()));
@@ -222,13 +257,15 @@ std::pair<Tensor, Tensor> TorchModel::Parts::CacheAndGather(Sequence& sequence, 
 }
 
 // x: [n, hidden], what the last layer left. Some rows at a time: logits are wide.
-void TorchModel::Parts::EmitLogits(const Tensor& x, const ForwardCall& call) const {
+void Pass::EmitLogits(const Tensor& x, const ForwardCall& call) const {
   constexpr int64_t kRowsMax = 64;
   const int64_t n = x.size(0);
   for (int64_t first = static_cast<int64_t>(call.first_logits); first < n; first += kRowsMax) {
     const int64_t rows = std::min(kRowsMax, n - first);
     const Tensor h = RmsNorm(x.narrow(0, first, rows), weights.final_norm, config.rms_norm_eps);
     const Tensor logits = Linear(h, weights.output).to(at::kFloat).contiguous();  // [rows, vocab]
+    Show(call, "final_norm", {}, h, static_cast<uint64_t>(first));
+    Show(call, "logits", {}, logits, static_cast<uint64_t>(first));
     for (int64_t row = 0; row < rows; ++row) {
       call.on_logits(static_cast<uint64_t>(first + row),
                      {logits.data_ptr<float>() + row * config.vocab, config.vocab});
@@ -236,49 +273,55 @@ void TorchModel::Parts::EmitLogits(const Tensor& x, const ForwardCall& call) con
   }
 }
 
-TorchModel::TorchModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-TorchModel::TorchModel(TorchModel&&) noexcept = default;
-TorchModel& TorchModel::operator=(TorchModel&&) noexcept = default;
-TorchModel::~TorchModel() = default;
+class LoadedPass final : public TorchForward {
+ public:
+  LoadedPass(const ModelFiles& model, DType dtype, uint32_t threads)
+      : pass_(model, dtype, threads) {}
 
-Result<TorchModel> TorchModel::Open(const ModelFiles& model, DType dtype, uint32_t threads) {
+  Status Forward(const ForwardCall& call) override {
+    try {
+      const c10::InferenceMode no_gradients;
+      // Torch keeps one count for the process and one a thread, and another model may have set
+      // them.
+      at::set_num_threads(static_cast<int>(pass_.threads));
+      pass_.Forward(call);
+      return Status::Ok();
+    } catch (...) {
+      return StatusFromTorchException("forward pass of " + std::to_string(call.tokens.size()) +
+                                      " tokens");
+    }
+  }
+
+  uint64_t weight_bytes() const override { return pass_.weights.bytes; }
+
+  NumericEnvironment environment() const override {
+    NumericEnvironment environment;
+    environment.kernel_set = "torch";
+    environment.isa = at::get_cpu_capability() + " on " + CpuSignature() + CpuLimitsInEnvironment();
+    environment.library = std::string("torch ") + TORCH_VERSION;
+    environment.linear = LinearFormName(pass_.form);
+    if (pass_.attention_dtype() != pass_.dtype) environment.linear += ", attention too";
+    environment.threads = pass_.threads;
+    return environment;
+  }
+
+ private:
+  Pass pass_;
+};
+
+Result<std::unique_ptr<TorchForward>> OpenPass(const ModelFiles& model, DType dtype,
+                                               uint32_t threads) {
   try {
     const c10::InferenceMode no_gradients;
-    return TorchModel(std::make_unique<Parts>(model, dtype, threads));
+    return std::unique_ptr<TorchForward>(std::make_unique<LoadedPass>(model, dtype, threads));
   } catch (...) {
     return StatusFromTorchException("load the weights of " + model.name);
   }
 }
 
-Status TorchModel::Forward(const ForwardCall& call) {
-  try {
-    const c10::InferenceMode no_gradients;
-    // Torch keeps one count for the process and one a thread, and another model may have set them.
-    at::set_num_threads(static_cast<int>(parts_->threads));
-    parts_->Forward(call);
-    return Status::Ok();
-  } catch (...) {
-    return StatusFromTorchException("forward pass of " + std::to_string(call.tokens.size()) +
-                                    " tokens");
-  }
-}
-
-uint64_t TorchModel::weight_bytes() const { return parts_->weights.bytes; }
-
-NumericEnvironment TorchModel::environment() const {
-  NumericEnvironment environment;
-  environment.kernel_set = "torch";
-  environment.isa = at::get_cpu_capability() + " on " + CpuSignature() + CpuLimitsInEnvironment();
-  environment.library = std::string("torch ") + TORCH_VERSION;
-  environment.linear = LinearFormName(parts_->form);
-  if (parts_->attention_dtype() != parts_->dtype) environment.linear += ", attention too";
-  environment.threads = parts_->threads;
-  return environment;
-}
-
 // The configuration that libtorch tells of itself says which BLAS it was built with
 // ("BLAS_INFO=mkl").
-std::string DescribeTorch() {
+std::string Describe() {
   const std::string config = at::show_config();
   constexpr std::string_view kField = "BLAS_INFO=";
   const size_t at = config.find(kField);
@@ -289,4 +332,12 @@ std::string DescribeTorch() {
   return std::string("torch ") + TORCH_VERSION + ", " + at::get_cpu_capability() + ", BLAS " + blas;
 }
 
+constexpr TorchModule kModule = {
+    .build = kTorchModuleBuild, .sizes = kTorchModuleSizes, .open = OpenPass, .describe = Describe};
+
+}  // namespace
 }  // namespace kvbed
+
+extern "C" __attribute__((visibility("default"))) const kvbed::TorchModule* kvbed_torch_module() {
+  return &kvbed::kModule;
+}

@@ -1,5 +1,6 @@
 // A Llama-family model on libtorch's kernels: the reference, rounding where transformers rounds.
-// It doesn't know stores or samplers, and shows no torch type. One thread at a time.
+// The kernels are a module that is loaded at the first Open; nothing else needs libtorch. It
+// doesn't know stores or samplers, and shows no torch type. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,12 @@
 
 namespace kvbed {
 
+class TorchForward;
+
 class TorchModel {
  public:
   // Reads the weights into tensors; `model` may go afterwards. Out of space when memory doesn't
-  // suffice; not supported in a build without torch.
+  // suffice; not supported in a build without torch, or where the module can't be loaded.
   static Result<TorchModel> Open(const ModelFiles& model, DType dtype, uint32_t threads);
 
   TorchModel(TorchModel&&) noexcept;
@@ -33,12 +36,15 @@ class TorchModel {
   NumericEnvironment environment() const;
 
  private:
-  struct Parts;
-  explicit TorchModel(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  explicit TorchModel(std::unique_ptr<TorchForward> forward);
+  std::unique_ptr<TorchForward> forward_;
 };
 
-// "torch 2.13.0, AVX2, BLAS mkl": the library and the instructions and BLAS in effect.
-std::string DescribeTorch();
+// Whether this build has them; loads nothing.
+bool HasTorchKernels();
+
+// "torch 2.13.0, AVX2, BLAS mkl": the library and the instructions and BLAS in effect. Empty in a
+// build without torch. Loads the module; its error otherwise.
+Result<std::string> DescribeTorch();
 
 }  // namespace kvbed

@@ -4,16 +4,15 @@
 
 namespace kvbed {
 
-struct TorchModel::Parts {};
+class TorchForward {};
 
 Result<TorchModel> TorchModel::Open(const ModelFiles&, DType, uint32_t) {
   return Status::NotSupported(
       "this kvbed was built without torch (KVBED_WITH_TORCH=OFF): use --kernels native, or build "
-      "the "
-      "release preset");
+      "the release preset");
 }
 
-TorchModel::TorchModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+TorchModel::TorchModel(std::unique_ptr<TorchForward> forward) : forward_(std::move(forward)) {}
 TorchModel::TorchModel(TorchModel&&) noexcept = default;
 TorchModel& TorchModel::operator=(TorchModel&&) noexcept = default;
 TorchModel::~TorchModel() = default;
@@ -26,6 +25,7 @@ Status TorchModel::Forward(const ForwardCall&) {
 uint64_t TorchModel::weight_bytes() const { return 0; }
 NumericEnvironment TorchModel::environment() const { return {}; }
 
-std::string DescribeTorch() { return {}; }
+bool HasTorchKernels() { return false; }
+Result<std::string> DescribeTorch() { return std::string(); }
 
 }  // namespace kvbed
