@@ -16,6 +16,20 @@ std::vector<size_t> Widths(const TextTable& table) {
   return widths;
 }
 
+// A bar in a text is no end of its cell.
+TextTable Escaped(TextTable table) {
+  const auto escape = [](std::string& text) {
+    for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
+      text.insert(at, 1, '\\');
+    }
+  };
+  for (std::string& title : table.titles) escape(title);
+  for (auto& row : table.rows) {
+    for (std::string& field : row) escape(field);
+  }
+  return table;
+}
+
 // As wide as the column, so that a terminal shows a table too.
 std::string MarkdownLine(const std::vector<std::string>& fields,
                          const std::vector<size_t>& widths) {
@@ -42,14 +56,15 @@ std::string TextTable::AsText(size_t indent) const {
 }
 
 std::string TextTable::AsMarkdown() const {
-  const std::vector<size_t> widths = Widths(*this);
-  std::string text = MarkdownLine(titles, widths);
+  const TextTable escaped = Escaped(*this);
+  const std::vector<size_t> widths = Widths(escaped);
+  std::string text = MarkdownLine(escaped.titles, widths);
   for (size_t i = 0; i < titles.size(); ++i) {
     const std::string dashes(widths[i] + 1, '-');
     text += i == 0 ? "|-" + dashes + "|" : dashes + ":|";
   }
   text += "\n";
-  for (const auto& row : rows) text += MarkdownLine(row, widths);
+  for (const auto& row : escaped.rows) text += MarkdownLine(row, widths);
   return text;
 }
 

@@ -40,6 +40,8 @@ void Count(int fd) {
 
 }  // namespace
 
+// In the place of libc's for the libraries too.
+#pragma GCC visibility push(default)
 extern "C" {
 ssize_t read(int fd, void* data, size_t size) {
   static const auto next = Next<ssize_t(int, void*, size_t)>("read");
@@ -82,6 +84,7 @@ ssize_t writev(int fd, const iovec* pieces, int count) {
   return next(fd, pieces, count);
 }
 }
+#pragma GCC visibility pop
 
 namespace kvbed {
 namespace {
