@@ -97,6 +97,21 @@ Status BringBack(const HeldFile& removed, const std::string& path) {
   return Status::Ok();
 }
 
+// How many of the bytes [begin, end) there are up to the last that isn't in a hole. All of them
+// where the filesystem knows no holes.
+uint64_t DataBytesFrom(int fd, uint64_t begin, uint64_t end) {
+  uint64_t data_end = begin;
+  for (uint64_t at = begin; at < end;) {
+    const off_t data = ::lseek(fd, static_cast<off_t>(at), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) break;
+    const off_t hole = data < 0 ? -1 : ::lseek(fd, data, SEEK_HOLE);
+    if (hole < 0) return end - begin;
+    if (static_cast<uint64_t>(data) >= end) break;
+    data_end = at = std::min(static_cast<uint64_t>(hole), end);
+  }
+  return data_end - begin;
+}
+
 std::string NormalDirectoryOf(const std::string& path) {
   return std::filesystem::path(path).lexically_normal().parent_path().string();
 }
@@ -149,10 +164,12 @@ Result<uint64_t> UnsyncedLog::WriteBegins(const File& file, uint64_t offset,
 Result<uint64_t> UnsyncedLog::ResizeBegins(const File& file, uint64_t size_bytes) {
   KVBED_ASSIGN_OR_RETURN(const struct stat info, StatOf(file.fd(), file.path()));
   const auto size_before = static_cast<uint64_t>(info.st_size);
-  // What a cut-off tail held is a write of nothing over it.
-  const uint64_t tail_bytes = size_before > size_bytes ? size_before - size_bytes : 0;
-  KVBED_ASSIGN_OR_RETURN(const uint64_t ticket,
-                         WriteBegins(file, std::min(size_bytes, size_before), tail_bytes));
+  // What a cut-off tail held is a write of nothing over it. Up to its last data: RocksDB cuts off
+  // 64 MiB that it had reserved and never wrote, and giving the length back makes them zeroes.
+  const uint64_t kept_bytes = std::min(size_bytes, size_before);
+  KVBED_ASSIGN_OR_RETURN(FileChanges * tracked, Track(file));
+  const uint64_t tail_bytes = DataBytesFrom(tracked->file.fd(), kept_bytes, size_before);
+  KVBED_ASSIGN_OR_RETURN(const uint64_t ticket, WriteBegins(file, kept_bytes, tail_bytes));
   Change& change = files_.at({info.st_dev, info.st_ino}).changes.back();
   change.size_after = size_bytes;
   change.resize = true;

@@ -81,7 +81,8 @@ TEST(BenchEngine, IsATableUnderALineOfEnvironmentByDefault) {
   EXPECT_EQ(run.out.find("kvbed "), 0) << run.out;
   EXPECT_NE(run.out.find("\n| phase | prompt |"), std::string::npos) << run.out;
   const CommandRun csv = BenchEngine({"-o", "csv"});
-  EXPECT_EQ(csv.out.find("phase,prompt_tokens,ctx_tokens,batch,busy_threads,tok_per_s"), 0) << csv.out;
+  EXPECT_EQ(csv.out.find("phase,prompt_tokens,ctx_tokens,batch,busy_threads,tok_per_s"), 0)
+      << csv.out;
   const CommandRun text = BenchEngine({"-o", "text"});
   EXPECT_NE(text.out.find("prefill of 48 tokens: "), std::string::npos) << text.out;
 }

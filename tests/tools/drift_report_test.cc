@@ -127,7 +127,8 @@ TEST_F(DriftReportTest, TheTextIsShortAndMarkdownHasAll) {
   const std::string markdown = DriftMarkdown(run_);
   Has(markdown, "position 123");
   Has(markdown, "| layer of the base | K same % |");
-  Has(markdown, "\n| 1                 |      100 |        100 |        100 |           0 |         0 |");
+  Has(markdown,
+      "\n| 1                 |      100 |        100 |        100 |           0 |         0 |");
 }
 
 TEST_F(DriftReportTest, CsvHasALineForEachArmAndLayer) {

@@ -25,6 +25,9 @@
 namespace kvbed {
 namespace {
 
+// Of a record's id: all but the generation.
+constexpr size_t kRecordKeyBytes = kRecordIdBytes - sizeof(uint64_t);
+
 enum class Aim {
   kAny,      // any operation of the fault's target
   kRecord,   // one that moves a record
@@ -426,8 +429,8 @@ class SeamCase {
     return op.length_bytes == kTrialGeometry.record_bytes();
   }
 
-  // The beginning of a record of the round's first state, up to the end of its id: no other record
-  // begins so, and wherever RocksDB puts it, it can be found in what is written.
+  // The beginning of a block's records in the round, up to the generation in their id, which is of
+  // the clock: wherever RocksDB puts the first of them, it can be found in what is written.
   Result<std::vector<std::byte>> MarkOf(uint64_t block) const {
     KVBED_ASSIGN_OR_RETURN(SeededKv kv,
                            SeededKv::Create(kTrialGeometry, sequence_id_, kTrialTokens));
@@ -435,7 +438,7 @@ class SeamCase {
     const Sequence& sequence = kv.sequence();
     const MutableBytes record = kv.pool().record(sequence.block_table()[block]);
     SealRecord(record, sequence.HeaderOf(block, sequence.LastGeneration(block) + 1));
-    const Bytes mark = Bytes(record).first(record_layout::kIdAt + kRecordIdBytes);
+    const Bytes mark = Bytes(record).first(record_layout::kIdAt + kRecordKeyBytes);
     return std::vector<std::byte>(mark.begin(), mark.end());
   }
 
