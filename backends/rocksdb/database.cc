@@ -14,6 +14,7 @@
 #include "backends/disk_space.h"
 #include "backends/rocksdb/late_errors.h"
 #include "backends/rocksdb/rocksdb_status.h"
+#include "backends/rocksdb/short_back_off.h"
 
 namespace kvbed {
 namespace {
@@ -117,7 +118,7 @@ Status Database::DoOpen(Io& io) {
   if (settings.fs == DbFileSystem::kSeam) {
     seam_ = std::make_shared<SeamFileSystem>(
         io, SeamFileSystemOptions{.direct = options_.direct, .iodepth = settings.iodepth});
-    env_ = rocksdb::NewCompositeEnv(seam_);
+    env_ = WithShortBackOff(rocksdb::NewCompositeEnv(seam_));
     db.writable_file_max_buffer_size = kWriterBufferBytes;
   } else {
     env_ = rocksdb::NewCompositeEnv(MakePosixFileSystem());
