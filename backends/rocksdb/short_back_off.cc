@@ -24,7 +24,7 @@ class ShortBackOffClock final : public rocksdb::SystemClockWrapper {
 class ShortBackOffEnv final : public rocksdb::EnvWrapper {
  public:
   explicit ShortBackOffEnv(std::unique_ptr<rocksdb::Env> env) : EnvWrapper(std::move(env)) {
-    system_clock_ = std::make_shared<ShortBackOffClock>(system_clock_);
+    system_clock_.reset(new ShortBackOffClock(system_clock_));
   }
   const char* Name() const override { return "kvbed.ShortBackOffEnv"; }
 };

@@ -1,5 +1,5 @@
-// RocksDB sleeps for a second after a failed flush "in case this is temporary", also when it is about
-// to be closed. To kvbed an error is final, and the store refuses everything after it; so the
+// RocksDB sleeps for a second after a failed flush "in case this is temporary", also when it is
+// about to be closed. To kvbed an error is final, and the store refuses everything after it; so the
 // second becomes a moment. It doesn't know stores.
 #pragma once
 
