@@ -91,8 +91,9 @@ std::optional<Status> StatusOfAnswer(const Json& answer) {
   if (!code) return std::nullopt;
   if (*code == StatusCode::kOk) return Status::Ok();
   const std::string* message = TextIn(answer, "message");
-  return Status(*code, message == nullptr || message->empty() ? "the store gives no reason"
-                                                              : CutMessage(*message));
+  if (message != nullptr && !message->empty()) return Status(*code, CutMessage(*message));
+  return Status(*code, *code == StatusCode::kNotFound ? "the store says that it doesn't have it"
+                                                      : "the store gives no reason");
 }
 
 std::optional<uint64_t> BytesOfAnswer(const Json& answer) { return NumberIn(answer, "bytes"); }

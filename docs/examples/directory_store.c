@@ -1,6 +1,6 @@
 /* A store plug-in that keeps each record in a file of a folder, named by its id.
  *   cc -O2 -shared -fPIC -I PREFIX/include -o libdirectory_store.so directory_store.c
- *   kvbed store info "plugin:./libdirectory_store.so?path=/data/x&manifests=/data/m" */
+ *   kvbed verify --store "plugin:./libdirectory_store.so?path=/data/x&manifests=/data/m" */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

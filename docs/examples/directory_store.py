@@ -1,5 +1,5 @@
 """A store for kvbed in a program of its own: each record is a file of a folder, named by its id.
-   kvbed store info "exec:python3 directory_store.py --dir /data/x"
+   kvbed verify --store "exec:python3 directory_store.py --dir /data/x"
 """
 import json, mmap, os, pathlib, sys
 

@@ -34,7 +34,7 @@ static const char* const kinds[] = {
     "hang_open",    "short_record", "size_lie",    "bytes_lie",      "foreign",    "flip",
     "stale",        "drop_nth",    "flush_nothing", "lose_unflushed", "late_read", "change_put",
     "scribble",     "remove_nothing", "list_lacks", "list_invents",   "prints",    "bad_status",
-    "endless_message"};
+    "endless_message", "close_fails", "close_crash", "short_ids",     "keep_first", "exists_lies"};
 
 /* A put that hasn't reached its file: kept in memory, or only by where its bytes were. */
 struct pending {
@@ -201,9 +201,18 @@ static kvbed_store_status store_open(const kvbed_store_open* how, kvbed_store** 
   return KVBED_STORE_OK;
 }
 
+/* The name of a record, less the end of its id where that isn't looked at. */
+static void name_in(const kvbed_store* store, const uint8_t* id, char* name) {
+  record_name(id, name);
+  if (is(store, "short_ids")) memset(name + HEX - 14, '0', 14);
+}
+
 static kvbed_store_status put_one(kvbed_store* store, kvbed_store_record* record) {
   char name[NAME_BYTES], first[NAME_BYTES];
-  record_name(record->id, name);
+  name_in(store, record->id, name);
+  if (is(store, "keep_first") && faccessat(store->folder, name, F_OK, 0) == 0) {
+    return KVBED_STORE_OK;
+  }
   ++store->puts;
   memcpy(store->last_id, record->id, sizeof(store->last_id));
   store->has_last = 1;
@@ -245,7 +254,7 @@ static kvbed_store_status get_one(kvbed_store* store, kvbed_store_record* record
   struct pending* pending = find_pending(store, record->id);
   const int foreign = is(store, "foreign") && store->has_last;
   int64_t size = -1;
-  record_name(foreign ? store->last_id : record->id, name);
+  name_in(store, foreign ? store->last_id : record->id, name);
   if (pending != NULL) {
     size = (int64_t)pending->bytes;
     memcpy(record->data, pending->data,
@@ -275,8 +284,12 @@ static kvbed_store_status store_get(kvbed_store* store, kvbed_store_record* reco
 }
 
 static kvbed_store_status store_close(kvbed_store* store, char* message) {
-  (void)message;
   begin(store, "close");
+  if (is(store, "close_crash")) abort();
+  if (is(store, "close_fails")) {
+    errno = EIO;
+    return fail(message, "close");
+  }
   close(store->folder);
   free(store);
   return KVBED_STORE_OK;
@@ -297,7 +310,7 @@ static kvbed_store_status store_exists(kvbed_store* store, kvbed_store_record* r
   for (size_t i = 0; i < count; ++i) {
     char name[NAME_BYTES];
     record_name(records[i].id, name);
-    if (find_pending(store, records[i].id) != NULL) continue;
+    if (find_pending(store, records[i].id) != NULL || is(store, "exists_lies")) continue;
     if (faccessat(store->folder, name, F_OK, 0) != 0) records[i].status = KVBED_STORE_NOT_FOUND;
   }
   return KVBED_STORE_OK;

@@ -42,6 +42,7 @@ Status RunRaces(const CampaignOptions& options, CaseLog& log);
 
 // ---- the store under test: only what anyone's store can be asked; names begin with "store/"
 Status RunStoreRoundTrips(const CampaignOptions& options, CaseLog& log);
+Status RunStoreVerbs(const CampaignOptions& options, CaseLog& log);    // each verb by itself
 Status RunStoreDamage(const CampaignOptions& options, CaseLog& log);   // --damage-dir
 Status RunStoreCrashes(const CampaignOptions& options, CaseLog& log);  // SIGKILL and restart
 Status RunStoreRaces(const CampaignOptions& options, CaseLog& log);

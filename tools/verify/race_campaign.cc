@@ -39,6 +39,7 @@ struct RaceStore {
       small;  // with room for kCampaignSlots records; none: it can't be limited
   bool to_the_byte = false;
   uint64_t rounds = 1;
+  bool removes = true;  // the store itself removes records
 
   Result<std::unique_ptr<BlockStore>> Open(StoreAccess access) const {
     return OpenSpec(spec, access);
@@ -502,6 +503,9 @@ std::string WhySkipped(const RaceStore& race, const RaceCase& one) {
   if (one.whole != nullptr && !KeepsFiles(race.spec.kind)) {
     return "the store keeps nothing beyond its process";
   }
+  if (one.threads == RemoveDuringGet && !race.removes) {
+    return "the store doesn't declare remove: its records stay for ever";
+  }
   if (one.small && !race.small)
     return IsExternal(race.spec.kind)
                ? "the store takes no capacity= that would make it small"
@@ -584,7 +588,8 @@ Status RunStoreRaces(const CampaignOptions& given, CaseLog& log) {
   RaceStore race = {.options = under.options,
                     .spec = *under.options.store,
                     .small = std::nullopt,
-                    .rounds = given.profile == VerifyProfile::kFull ? 20u : 2u};
+                    .rounds = given.profile == VerifyProfile::kFull ? 20u : 2u,
+                    .removes = under.removes};
   // What a store with files has is not to be met by a limit that it wasn't made with.
   if (race.spec.kind == StoreKind::kMemory) {
     race.small = race.spec;

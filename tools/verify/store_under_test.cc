@@ -12,13 +12,15 @@ namespace kvbed {
 
 Result<StoreUnderTest> LookAtStore(const CampaignOptions& options) {
   KVBED_CHECK(options.store.has_value());
-  StoreUnderTest under{.options = options, .skipped = {}};
+  StoreUnderTest under{.options = options, .skipped = {}, .removes = true, .warnings = {}};
   StoreSpec& spec = *under.options.store;
   KVBED_ASSIGN_OR_RETURN(
       const auto store,
       options.open(nullptr, spec, {.access = StoreAccess::kCreate, .defaults = options.settings}));
   const auto state = StateOfExternalStore(*store);
   if (!state) return under;
+  under.warnings = store->info().warnings;
+  under.removes = state->capabilities.remove;
   if (state->manifests == ExternalStoreState::Manifests::kMemory) {
     spec.manifests = options.work_folder + "/manifests";
     std::error_code error;

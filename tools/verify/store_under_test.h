@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "offload/status.h"
 #include "tools/verify/campaigns.h"
@@ -12,7 +13,9 @@ namespace kvbed {
 struct StoreUnderTest {
   // With a store whose manifests outlive it: kvbed's work folder has them where it has none.
   CampaignOptions options;
-  std::string skipped;  // why its bytes can't be compared; empty when they can
+  std::string skipped;                // why its bytes can't be compared; empty when they can
+  bool removes = true;  // records, itself
+  std::vector<std::string> warnings;  // of the store, where it is external
 };
 
 // Opens it, and makes it where it is missing. `options.store` must be set.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "engine/model/model_files.h"
 #include "offload/clock.h"
 #include "tools/command.h"
 #include "tools/command_line.h"
@@ -92,9 +93,9 @@ constexpr Campaign kSelfTest[] = {
     {"race/", RunRaces},
 };
 constexpr Campaign kStoreUnderTest[] = {
-    {"store/roundtrip/", RunStoreRoundTrips}, {"store/damage/", RunStoreDamage},
-    {"store/crash/", RunStoreCrashes},        {"store/race/", RunStoreRaces},
-    {"store/limit/", RunStoreLimits},
+    {"store/verbs/", RunStoreVerbs},   {"store/roundtrip/", RunStoreRoundTrips},
+    {"store/damage/", RunStoreDamage}, {"store/crash/", RunStoreCrashes},
+    {"store/race/", RunStoreRaces},    {"store/limit/", RunStoreLimits},
 };
 
 Result<double> ParseLimit(const std::string& text) {
@@ -152,6 +153,7 @@ class VerifyRun {
   Status Prepare() {
     KeptPlaces kept{PathOfSpec(options_.store.spec), options_.damage_folder.value_or("")};
     if (options_.model) {
+      KVBED_RETURN_IF_ERROR(OpenModel(*options_.model).status());
       for (std::string& file : FilesOfModel(*options_.model)) kept.push_back(std::move(file));
     }
     KVBED_RETURN_IF_ERROR(CheckOutput(options_.output, TableFormats::kRefused, kept));
@@ -213,10 +215,18 @@ class VerifyRun {
                     .on_done = std::move(on_done)});
   }
 
+  // A store that can't even be opened is assessed in nothing, whatever the self-test would say: it
+  // is looked at first.
   template <class OnDone>
   Status RunHalves(OnDone on_done) {
+    if (campaign_.store) {
+      const auto opened = LookAtStore(campaign_);
+      if (!opened.ok()) return SkipStoreHalf(opened.status(), on_done);
+      report_.store_warnings = opened->warnings;
+    }
     KVBED_RETURN_IF_ERROR(RunHalf(kSelfTest, campaign_.brief, on_done, report_.result.self_test));
-    return campaign_.store ? RunStoreHalf(on_done) : Status::Ok();
+    if (!campaign_.store) return Status::Ok();
+    return RunHalf(kStoreUnderTest, false, on_done, report_.result.store_under_test);
   }
 
   // `leaves_out`: what the short self-test doesn't have. What was run is in `cases`, and that the
@@ -229,12 +239,29 @@ class VerifyRun {
     if (!stopped.ok() && stopped.code() != StatusCode::kInvalidArgument) {
       CaseResult rest = log.Start("stopped", CaseKind::kControl);
       rest.status = CaseStatus::kFail;
-      rest.reason = fmt::format("{}: {} done, the rest was not run", stopped.message(),
-                                Count(log.cases().size(), "case is", "cases are"));
+      rest.reason = fmt::format("{}: {} done, the rest was not run: of {}", stopped.message(),
+                                Count(log.cases().size(), "case is", "cases are"),
+                                fmt::join(NotRun(campaigns, leaves_out, log), ", "));
       log.Finish(std::move(rest));
     }
     cases = log.cases();
     return stopped;
+  }
+
+  // The prefixes of the campaign that was under way and of those behind it.
+  static std::vector<std::string_view> NotRun(std::span<const Campaign> campaigns, bool leaves_out,
+                                              const CaseLog& log) {
+    size_t under_way = 0;
+    for (size_t i = 0; i < campaigns.size(); ++i) {
+      if (log.cases().empty()) break;
+      if (log.cases().back().name.starts_with(campaigns[i].prefix)) under_way = i;
+    }
+    std::vector<std::string_view> prefixes;
+    for (const Campaign& campaign : campaigns.subspan(under_way)) {
+      const bool left_out = leaves_out && !campaign.brief;
+      if (!left_out && log.WantsBelow(campaign.prefix)) prefixes.push_back(campaign.prefix);
+    }
+    return prefixes;
   }
 
   Status RunCampaigns(std::span<const Campaign> campaigns, bool leaves_out, CaseLog& log) const {
@@ -248,18 +275,13 @@ class VerifyRun {
     return Interrupted() ? InterruptedStatus() : Status::Ok();
   }
 
-  // A store that can't even be opened is assessed in nothing: its cases are skipped.
   template <class OnDone>
-  Status RunStoreHalf(OnDone on_done) {
-    const auto opened = LookAtStore(campaign_);
-    if (opened.ok()) {
-      return RunHalf(kStoreUnderTest, false, on_done, report_.result.store_under_test);
-    }
-    if (opened.status().code() == StatusCode::kInvalidArgument) return opened.status();
+  Status SkipStoreHalf(const Status& why, OnDone on_done) {
+    if (why.code() == StatusCode::kInvalidArgument) return why;
     CaseLog log = LogFor(on_done);
     CaseResult skipped = log.Start("store/open", CaseKind::kRoundtrip);
     skipped.status = CaseStatus::kSkip;
-    skipped.reason = opened.status().message();
+    skipped.reason = why.message();
     log.Finish(std::move(skipped));
     report_.result.store_under_test = log.cases();
     return Status::Ok();

@@ -147,6 +147,9 @@ std::string VerifyText(const VerifyReport& report) {
   if (report.store) {
     text += HalfText(fmt::format("store under test: {}", Printable(*report.store)),
                      result.store_under_test);
+    for (const std::string& warning : report.store_warnings) {
+      text += fmt::format("  note: {}\n", Printable(warning));
+    }
   }
   const auto failed = [](std::span<const CaseResult> cases) { return TotalsOf(cases).fail > 0; };
   std::string verdict;
@@ -161,7 +164,10 @@ std::string VerifyText(const VerifyReport& report) {
         "no verdict: nothing could be assessed: {}",
         Printable(SkipReason(report.store ? result.store_under_test : result.self_test)));
   } else {
-    verdict = report.store ? "passed: the store under test, and the self-test" : "passed";
+    const bool both = report.store && Assessed(result.self_test);
+    verdict = !report.store ? "passed"
+              : both        ? "passed: the store under test, and the self-test"
+                            : "passed: the store under test; the self-test was not run";
   }
   return text +
          fmt::format("{}  (seed {}, {})\n", verdict, report.header.seed, Seconds(report.wall_ns));
@@ -175,6 +181,7 @@ Json VerifyJson(const VerifyReport& report) {
   out["env"] = EnvironmentJson(ReadEnvironment(query));
   out["profile"] = report.profile;
   SetOrReason(out, "store_spec", report.store, "no --store was given: kvbed tested itself");
+  out["store_warnings"] = report.store_warnings;
   out["self_test"] = HalfJson(report.result.self_test);
   out["store_under_test"] = HalfJson(report.result.store_under_test);
   CaseTotals totals = TotalsOf(report.result.self_test);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "offload/status.h"
 #include "tools/result_json.h"
@@ -16,6 +17,7 @@ struct VerifyReport {
   ResultHeader header;
   std::string profile;
   std::optional<std::string> store;  // the spec of the store under test
+  std::vector<std::string> store_warnings;  // what it can't do, as it says when it is opened
   VerifyResult result;
   std::string environment_path;  // whose filesystem and disk env describes
   uint64_t wall_ns = 0;
