@@ -161,11 +161,11 @@ def bf16_gguf(folder):
     return path
 
 
-def make(name, threads, gguf):
+def make(name, threads):
     if name == "transformers":
-        return Transformers(threads, gguf)
+        return Transformers(threads, model_file())  # which dequantises them
     if name == "llama.cpp":
-        return LlamaCpp(threads, gguf)
+        return LlamaCpp(threads, bf16_gguf(".deps/peers"))
     return Kvbed(threads, "torch" if name == "kvbed-torch" else "native", "avx2" if name == "kvbed-avx2" else "")
 
 
@@ -173,7 +173,7 @@ def serve(name, threads):
     """A peer's process: a turn for each line."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
-    peer = make(name, threads, bf16_gguf(".deps/peers"))
+    peer = make(name, threads)
     print(json.dumps({"name": peer.name}), file=out, flush=True)
     for line in sys.stdin:
         ask = json.loads(line)
