@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -82,17 +81,8 @@ MachinePeaks& MachinePeaks::operator=(MachinePeaks&&) noexcept = default;
 MachinePeaks::~MachinePeaks() = default;
 
 Result<MachinePeaks> MachinePeaks::Open(DType dtype, uint32_t threads, const std::string& isa) {
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  const auto tables = KernelTables(dtype);
-  const auto found = std::ranges::find_if(tables, [&](const KernelTable& table) {
-    return isa.empty() || table.name == isa || table.arithmetic == isa;
-  });
-  if (found == tables.end()) {
-    return Status::NotSupported(
-        "there is no peak to compare with: this CPU or build has none of "
-        "the native kernels that it is measured with");
-  }
-  auto parts = std::make_unique<Parts>(*found, threads);
+  KVBED_ASSIGN_OR_RETURN(KernelTable table, FindKernelTable(dtype, isa));
+  auto parts = std::make_unique<Parts>(std::move(table), threads);
   KVBED_RETURN_IF_ERROR(parts->Allocate());
   return MachinePeaks(std::move(parts));
 }

@@ -14,8 +14,8 @@ namespace kvbed {
 
 class MachinePeaks {
  public:
-  // `threads` and `isa` as in EngineOptions. The product is that of the native kernels: not
-  // supported where the CPU has none; out of space when the memory to be read can't be had.
+  // `isa` as in EngineOptions. The product is that of the native kernels: not supported where the
+  // CPU has none; out of space when the memory to be read can't be had.
   static Result<MachinePeaks> Open(DType dtype, uint32_t threads, const std::string& isa);
 
   MachinePeaks(MachinePeaks&&) noexcept;

@@ -285,7 +285,7 @@ TEST(BenchRow, ABufferedRowIsNoDirectOne) {
   EXPECT_EQ(row.json["cache"]["state"], "cold");
   EXPECT_EQ(row.json["cache"]["resident_share_max"], 0.001);
   EXPECT_FALSE(row.publishable);
-  EXPECT_NE(BenchMarkdownLine(row.json).find("| cold |"), std::string::npos);
+  EXPECT_NE(BenchColumns().MarkdownLine(row.json).find("| cold |"), std::string::npos);
   // Nothing of the files was cached, and yet the device read half of it: a store kept the rest.
   m.bytes.device->read_bytes /= 2;
   const BenchRow kept = RowOf(m);
@@ -423,8 +423,8 @@ TEST(BenchTable, NeverCallsMemoryADisk) {
   const std::string text = BenchRowText(row);
   EXPECT_NE(text.find("tmpfs: memory, not a disk"), std::string::npos) << text;
   EXPECT_FALSE(CallsItADisk(text)) << text;
-  EXPECT_FALSE(CallsItADisk(BenchMarkdownHead() + BenchMarkdownLine(row)));
-  EXPECT_NE(BenchMarkdownLine(row).find("| tmpfs | unavailable |"), std::string::npos);
+  EXPECT_FALSE(CallsItADisk(BenchColumns().MarkdownHead() + BenchColumns().MarkdownLine(row)));
+  EXPECT_NE(BenchColumns().MarkdownLine(row).find("| tmpfs | unavailable |"), std::string::npos);
   EXPECT_TRUE(CallsItADisk("an SSD"));
 }
 
@@ -449,10 +449,12 @@ TEST(BenchTable, HasOneFieldForEachColumn) {
   const auto count = [](const std::string& text, char c) {
     return std::count(text.begin(), text.end(), c);
   };
-  EXPECT_EQ(count(BenchMarkdownLine(row), '|') * 2, count(BenchMarkdownHead(), '|'));
-  EXPECT_NE(BenchCsvHead().find(",label\n"), std::string::npos);
-  EXPECT_NE(BenchCsvLine(row).find(",\"slab:/a,b\"\"c\","), std::string::npos);
-  EXPECT_EQ(count(BenchCsvLine(row), ','), count(BenchCsvHead(), ',') + 1) << "one is quoted";
+  EXPECT_EQ(count(BenchColumns().MarkdownLine(row), '|') * 2,
+            count(BenchColumns().MarkdownHead(), '|'));
+  EXPECT_NE(BenchColumns().CsvHead().find(",label\n"), std::string::npos);
+  EXPECT_NE(BenchColumns().CsvLine(row).find(",\"slab:/a,b\"\"c\","), std::string::npos);
+  EXPECT_EQ(count(BenchColumns().CsvLine(row), ','), count(BenchColumns().CsvHead(), ',') + 1)
+      << "one is quoted";
 }
 
 TEST(BenchTable, IsNotBrokenByWhatARowSaysAndShowsNoSmallValueAsZero) {
@@ -460,7 +462,7 @@ TEST(BenchTable, IsNotBrokenByWhatARowSaysAndShowsNoSmallValueAsZero) {
   row["cell"]["store"] = "slab:/a|b\n\x1b[31m";
   row["break_even"]["bandwidth_gb_per_s"] = 0.000339;
   row["reasons"] = {"a\nb", "c"};
-  const std::string line = BenchMarkdownLine(row);
+  const std::string line = BenchColumns().MarkdownLine(row);
   EXPECT_NE(line.find("| slab:/a\\|b\\n\\x1b[31m |"), std::string::npos) << line;
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
   EXPECT_NE(line.find("| 0.00034 |"), std::string::npos) << line;

@@ -380,7 +380,7 @@ TEST(SweepTable, ALabelCantSteerTheTerminalOrTheCsv) {
   std::string text = table.Group(rows.rows);
   text += table.End();
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
-  EXPECT_NE(SweepCsvLine(rows.rows[0]).find("\"a,\"\"b\"\"\""), std::string::npos);
+  EXPECT_NE(SweepCsvColumns().CsvLine(rows.rows[0]).find("\"a,\"\"b\"\"\""), std::string::npos);
 }
 
 // ---- the place -------------------------------------------------------------------------------

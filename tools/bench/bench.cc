@@ -229,9 +229,10 @@ std::string Shown(OutputFormat format, const Json& row, bool first) {
   switch (format) {
     case OutputFormat::kText: return (first ? "" : "\n") + BenchRowText(row);
     case OutputFormat::kMarkdown:
-      return (first ? BenchEnvironmentLine(row) + "\n" + BenchMarkdownHead() : "") +
-             BenchMarkdownLine(row);
-    case OutputFormat::kCsv: return (first ? BenchCsvHead() : "") + BenchCsvLine(row);
+      return (first ? BenchEnvironmentLine(row) + "\n" + BenchColumns().MarkdownHead() : "") +
+             BenchColumns().MarkdownLine(row);
+    case OutputFormat::kCsv:
+      return (first ? BenchColumns().CsvHead() : "") + BenchColumns().CsvLine(row);
     case OutputFormat::kJson:
     case OutputFormat::kJsonLines: break;
   }

@@ -7,19 +7,11 @@
 
 #include "tools/bench/row_fields.h"
 #include "tools/console.h"
-#include "tools/csv_field.h"
 
 namespace kvbed {
 namespace {
 
-struct Column {
-  const char* title;  // Markdown; null: in CSV only
-  const char* name;   // CSV
-  const char* path;   // in the row
-  int digits;         // after the point; -1: as it is; -2: ns, which Markdown shows as seconds
-};
-
-constexpr Column kColumns[] = {
+constexpr RowColumn kColumns[] = {
     {"shape", "shape", "/model/name", -1},
     {"ctx", "ctx_tokens", "/cell/ctx_tokens", -1},
     {"store", "store", "/cell/store", -1},
@@ -50,25 +42,14 @@ constexpr Column kColumns[] = {
     {nullptr, "label", "/cell/label", -1},
 };
 
-// For a terminal: what a label or a path says can't steer it.
-std::string TableText(const Json& row, const char* path, int digits, const char* absent) {
-  return Printable(FieldText(row, path, digits, absent));
-}
-
-std::string MarkdownText(const std::string& text) {
-  std::string out;
-  for (char c : text) out += c == '|' ? "\\|" : std::string(1, c);
-  return out;
-}
-
 // "2.31 GB/s (1.08 x fio, 0.96 x raw), 0.09 CPU s/GB, spread 3 %"
 std::string DirectionText(const Json& row, const std::string& side, const std::string& verb) {
   const std::string at = "/" + side;
   if (FindField(row, at.c_str()) == nullptr) {
-    return "not measured: " + TableText(row, (at + "_reason").c_str(), -1, "");
+    return "not measured: " + ShownText(row, (at + "_reason").c_str(), -1, "");
   }
   const auto number = [&](const std::string& path, int digits) {
-    return TableText(row, path.c_str(), digits, "?");
+    return ShownText(row, path.c_str(), digits, "?");
   };
   const Json* cv = FindField(row, (at + "/cv").c_str());
   return fmt::format("{} GB/s ({} x fio, {} x raw), {} CPU s/GB, spread {:.0f} %",
@@ -79,7 +60,7 @@ std::string DirectionText(const Json& row, const std::string& side, const std::s
 
 // "ext4 on sda, sdb (md raid1)", "tmpfs: memory, not a disk".
 std::string StorageText(const Json& row) {
-  const std::string fs_type = TableText(row, "/store/fs_type", -1, "no filesystem");
+  const std::string fs_type = ShownText(row, "/store/fs_type", -1, "no filesystem");
   if (const Json* memory = FindField(row, "/bytes/memory")) {
     const auto name = memory->get<std::string>();
     return fmt::format("{}: memory, not a disk", name == fs_type ? name : fs_type + " on " + name);
@@ -87,9 +68,9 @@ std::string StorageText(const Json& row) {
   const Json* devices = FindField(row, "/bytes/devices");
   if (devices == nullptr || devices->empty()) {
     return fmt::format("{}, and no device in sight: {}", fs_type,
-                       TableText(row, "/bytes/proof_reason", -1, "?"));
+                       ShownText(row, "/bytes/proof_reason", -1, "?"));
   }
-  const std::string redundancy = TableText(row, "/bytes/redundancy", -1, "");
+  const std::string redundancy = ShownText(row, "/bytes/redundancy", -1, "");
   return fmt::format(
       "{} on {}{}", fs_type,
       Printable(fmt::format("{}", fmt::join(devices->get<std::vector<std::string>>(), ", "))),
@@ -97,7 +78,7 @@ std::string StorageText(const Json& row) {
 }
 
 std::string Seconds(const Json& row, const char* path) {
-  return FindField(row, path) != nullptr ? TableText(row, path, kNsInSeconds, "") + " s"
+  return FindField(row, path) != nullptr ? ShownText(row, path, kNsInSeconds, "") + " s"
                                          : "not measured";
 }
 
@@ -111,15 +92,15 @@ std::string WorthText(const Json& row) {
           ? Seconds(row, "/ttft/restore/total_ns")
           : Seconds(row, "/restore/median_ns") + " without a decode call",
       Seconds(row, "/ttft/ram_copy/total_ns"), Seconds(row, "/ttft/in_memory/total_ns"),
-      Seconds(row, "/ttft/recompute/total_ns"), TableText(row, "/ttft/recompute/device", -1, "?"),
-      TableText(row, "/break_even/bandwidth_gb_per_s", 3, "?"),
-      TableText(row, "/break_even/seconds_saved", 3, "?"));
+      Seconds(row, "/ttft/recompute/total_ns"), ShownText(row, "/ttft/recompute/device", -1, "?"),
+      ShownText(row, "/break_even/bandwidth_gb_per_s", 3, "?"),
+      ShownText(row, "/break_even/seconds_saved", 3, "?"));
 }
 
 // "profile steady (reached, 7 rounds), cache direct, aged, working set 64.000 GB (2.0 x memory)"
 std::string ConditionsText(const Json& row) {
   const auto text = [&](const char* path, int digits = -1) {
-    return TableText(row, path, digits, "?");
+    return ShownText(row, path, digits, "?");
   };
   std::string out = "profile " + text("/cell/profile");
   if (FindField(row, "/steady/rounds") != nullptr) {
@@ -138,7 +119,7 @@ std::string ConditionsText(const Json& row) {
 
 std::string BenchRowText(const Json& row) {
   const auto text = [&](const char* path, int digits = -1) {
-    return TableText(row, path, digits, "?");
+    return ShownText(row, path, digits, "?");
   };
   const Json* stored = FindField(row, "/bytes/stored");
   std::string out =
@@ -180,36 +161,16 @@ std::string BenchRowText(const Json& row) {
 }
 
 std::string BenchEnvironmentLine(const Json& row) {
-  const auto text = [&](const char* path) { return TableText(row, path, -1, "unknown"); };
-  const Json* memory = FindField(row, "/env/memory_bytes");
+  const auto text = [&](const char* path) { return ShownText(row, path, -1, "unknown"); };
   std::string place = FindField(row, "/env/fs_type") ? text("/env/fs_type") : "no filesystem";
   if (FindField(row, "/env/block_devices/0/name")) {
     place += " on " + text("/env/block_devices/0/name");
   }
-  return fmt::format("kvbed {}: {}, {} CPUs, {:.0f} GiB, {}, {}{}\n", text("/kvbed_version"),
-                     text("/env/cpu"), text("/env/cpus_usable"),
-                     memory ? memory->get<double>() / (1 << 30) : 0, text("/env/kernel"), place,
+  return fmt::format("{}, {}{}\n", MachineText(row), place,
                      FindField(row, "/cell/label") ? ", label " + text("/cell/label") : "");
 }
 
-std::string BenchMarkdownHead() {
-  std::string titles = "|", line = "|";
-  for (const Column& column : kColumns) {
-    if (column.title == nullptr) continue;
-    titles += fmt::format(" {} |", column.title);
-    line += column.digits != -1 ? "---:|" : "---|";
-  }
-  return titles + "\n" + line + "\n";
-}
-
-std::string BenchMarkdownLine(const Json& row) {
-  std::string line = "|";
-  for (const Column& column : kColumns) {
-    if (column.title == nullptr) continue;
-    line += fmt::format(" {} |", MarkdownText(TableText(row, column.path, column.digits, "")));
-  }
-  return line + "\n";
-}
+RowColumns BenchColumns() { return {kColumns}; }
 
 std::string BenchMarkdownNote(const Json& row) {
   std::vector<std::string> reasons;
@@ -217,23 +178,9 @@ std::string BenchMarkdownNote(const Json& row) {
     reasons.push_back(Printable(reason.get<std::string>()));
   }
   if (reasons.empty()) return "";
-  return fmt::format("- {}, {} tokens, {}: {}\n", TableText(row, "/model/name", -1, "?"),
-                     TableText(row, "/cell/ctx_tokens", -1, "?"),
-                     TableText(row, "/cell/store", -1, "?"), fmt::join(reasons, "; "));
-}
-
-std::string BenchCsvHead() {
-  std::vector<std::string> names;
-  for (const Column& column : kColumns) names.emplace_back(column.name);
-  return fmt::format("{}\n", fmt::join(names, ","));
-}
-
-std::string BenchCsvLine(const Json& row) {
-  std::vector<std::string> fields;
-  for (const Column& column : kColumns) {
-    fields.push_back(CsvField(FieldText(row, column.path, -1, "")));
-  }
-  return fmt::format("{}\n", fmt::join(fields, ","));
+  return fmt::format("- {}, {} tokens, {}: {}\n", ShownText(row, "/model/name", -1, "?"),
+                     ShownText(row, "/cell/ctx_tokens", -1, "?"),
+                     ShownText(row, "/cell/store", -1, "?"), fmt::join(reasons, "; "));
 }
 
 }  // namespace kvbed

@@ -4,20 +4,18 @@
 
 #include <string>
 
+#include "tools/bench/row_columns.h"
 #include "tools/result_json.h"
 
 namespace kvbed {
 
 std::string BenchRowText(const Json& row);
 
-// "kvbed 0.1.0, <CPU>, 2 cores, Linux ..., ext4 on vda, ...", from a row.
+// "kvbed 0.1.0: <CPU>, 2 CPUs, 24 GiB, Linux ..., ext4 on vda, ...", from a row.
 std::string BenchEnvironmentLine(const Json& row);
 
-std::string BenchMarkdownHead();
-std::string BenchMarkdownLine(const Json& row);
+RowColumns BenchColumns();
 // A list entry with the row's reasons, for below the table; empty where it has none.
 std::string BenchMarkdownNote(const Json& row);
-std::string BenchCsvHead();
-std::string BenchCsvLine(const Json& row);
 
 }  // namespace kvbed

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/bench/statistics.h"
+#include "tools/console.h"
 
 namespace kvbed {
 
@@ -44,6 +45,18 @@ std::string FieldText(const Json& row, const char* path, int digits, const char*
     return Fixed(value->get<double>(), digits);
   }
   return value->dump();
+}
+
+std::string ShownText(const Json& row, const char* path, int digits, const char* absent) {
+  return Printable(FieldText(row, path, digits, absent));
+}
+
+std::string MachineText(const Json& row) {
+  const auto text = [&](const char* path) { return ShownText(row, path, -1, "unknown"); };
+  const Json* memory = FindField(row, "/env/memory_bytes");
+  return fmt::format("kvbed {}: {}, {} CPUs, {:.0f} GiB, {}", text("/kvbed_version"),
+                     text("/env/cpu"), text("/env/cpus_usable"),
+                     memory ? memory->get<double>() / (1 << 30) : 0, text("/env/kernel"));
 }
 
 }  // namespace kvbed

@@ -23,4 +23,10 @@ const Json* FindField(const Json& row, const char* path);
 inline constexpr int kNsInSeconds = -2;
 std::string FieldText(const Json& row, const char* path, int digits, const char* absent);
 
+// The same for a terminal: what a label or a path says can't steer it.
+std::string ShownText(const Json& row, const char* path, int digits, const char* absent);
+
+// "kvbed 0.1.0: <CPU>, 2 CPUs, 24 GiB, Linux ...", from a row.
+std::string MachineText(const Json& row);
+
 }  // namespace kvbed

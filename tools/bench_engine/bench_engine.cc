@@ -104,9 +104,10 @@ std::string ShownRow(OutputFormat format, const Json& row, bool first) {
   switch (format) {
     case OutputFormat::kText: return (first ? EngineHeadLine(row) : "") + EngineRowText(row);
     case OutputFormat::kMarkdown:
-      return (first ? EngineHeadLine(row) + "\n" + EngineMarkdownHead() : "") +
-             EngineMarkdownLine(row);
-    case OutputFormat::kCsv: return (first ? EngineCsvHead() : "") + EngineCsvLine(row);
+      return (first ? EngineHeadLine(row) + "\n" + EngineColumns().MarkdownHead() : "") +
+             EngineColumns().MarkdownLine(row);
+    case OutputFormat::kCsv:
+      return (first ? EngineColumns().CsvHead() : "") + EngineColumns().CsvLine(row);
     default: return "";
   }
 }

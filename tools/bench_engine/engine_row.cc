@@ -8,21 +8,13 @@
 
 #include "tools/bench/row_fields.h"
 #include "tools/bench/statistics.h"
-#include "tools/console.h"
-#include "tools/csv_field.h"
 
 namespace kvbed {
 namespace {
 
 constexpr double kNoisyCv = 0.10;
 
-struct EngineColumn {
-  const char* title;  // Markdown; null: in CSV only
-  const char* name;   // CSV
-  const char* path;
-  int digits;
-};
-constexpr EngineColumn kEngineColumns[] = {
+constexpr RowColumn kEngineColumns[] = {
     {"phase", "phase", "/cell/phase", -1},
     {"prompt", "prompt_tokens", "/cell/prompt_tokens", -1},
     {"ctx", "ctx_tokens", "/cell/ctx_tokens", -1},
@@ -80,10 +72,6 @@ void SetPeak(Json& row, const char* name, const char* share, const std::vector<d
               peak ? no_share_reason : no_peaks_reason);
 }
 
-std::string EngineText(const Json& row, const char* path, int digits = -1) {
-  return Printable(FieldText(row, path, digits, ""));
-}
-
 }  // namespace
 
 Json EngineRowJson(const EngineMeasurement& measured, const Engine& engine,
@@ -129,71 +117,39 @@ Json EngineRowJson(const EngineMeasurement& measured, const Engine& engine,
 }
 
 std::string EngineHeadLine(const Json& row) {
-  const Json* memory = FindField(row, "/env/memory_bytes");
-  return fmt::format("kvbed {}: {}, {} CPUs, {:.0f} GiB, {}; {}, {}, {} kernels ({}), {} threads\n",
-                     EngineText(row, "/kvbed_version"), EngineText(row, "/env/cpu"),
-                     EngineText(row, "/env/cpus_usable"),
-                     memory ? memory->get<double>() / (1 << 30) : 0, EngineText(row, "/env/kernel"),
-                     EngineText(row, "/model/name"), EngineText(row, "/model/dtype"),
-                     EngineText(row, "/cell/kernels"), EngineText(row, "/cell/isa"),
-                     EngineText(row, "/cell/threads"));
+  const auto text = [&](const char* path) { return ShownText(row, path, -1, "unknown"); };
+  return fmt::format("{}; {}, {}, {} kernels ({}), {} threads\n", MachineText(row),
+                     text("/model/name"), text("/model/dtype"), text("/cell/kernels"),
+                     text("/cell/isa"), text("/cell/threads"));
 }
 
-std::string EngineMarkdownHead() {
-  std::string titles = "|", line = "|";
-  for (const EngineColumn& column : kEngineColumns) {
-    if (column.title == nullptr) continue;
-    titles += fmt::format(" {} |", column.title);
-    line += column.digits != -1 ? "---:|" : "---|";
-  }
-  return titles + "\n" + line + "\n";
-}
-
-std::string EngineMarkdownLine(const Json& row) {
-  std::string line = "|";
-  for (const EngineColumn& column : kEngineColumns) {
-    if (column.title == nullptr) continue;
-    line += fmt::format(" {} |", EngineText(row, column.path, column.digits));
-  }
-  return line + "\n";
-}
-
-std::string EngineCsvHead() {
-  std::vector<std::string> names;
-  for (const EngineColumn& column : kEngineColumns) names.emplace_back(column.name);
-  return fmt::format("{}\n", fmt::join(names, ","));
-}
-
-std::string EngineCsvLine(const Json& row) {
-  std::vector<std::string> fields;
-  for (const EngineColumn& column : kEngineColumns) {
-    fields.push_back(CsvField(FieldText(row, column.path, -1, "")));
-  }
-  return fmt::format("{}\n", fmt::join(fields, ","));
-}
+RowColumns EngineColumns() { return {kEngineColumns}; }
 
 std::string EngineRowText(const Json& row) {
+  const auto text = [&](const char* path, int digits = -1) {
+    return ShownText(row, path, digits, "?");
+  };
   const bool decode = row.at("cell").at("phase") == "decode";
-  std::string text =
-      decode ? fmt::format("decode at {} tokens, batch {}: ", EngineText(row, "/cell/ctx_tokens"),
-                           EngineText(row, "/cell/batch"))
-             : fmt::format("prefill of {} tokens: ", EngineText(row, "/cell/prompt_tokens"));
+  std::string line = decode
+                         ? fmt::format("decode at {} tokens, batch {}: ", text("/cell/ctx_tokens"),
+                                       text("/cell/batch"))
+                         : fmt::format("prefill of {} tokens: ", text("/cell/prompt_tokens"));
   if (row.at("cell").at("busy_threads") > 0) {
-    text += fmt::format("beside {} busy threads: ", EngineText(row, "/cell/busy_threads"));
+    line += fmt::format("beside {} busy threads: ", text("/cell/busy_threads"));
   }
-  text += fmt::format("{} tok/s ({} ms, spread {:.0f} %)", EngineText(row, "/tok_per_s", 1),
-                      EngineText(row, "/median_ms", 2), 100 * row.at("cv").get<double>());
+  line += fmt::format("{} tok/s ({} ms, spread {:.0f} %)", text("/tok_per_s", 1),
+                      text("/median_ms", 2), 100 * row.at("cv").get<double>());
   if (FindField(row, "/stream_share")) {
-    text +=
+    line +=
         fmt::format("; {:.1f} GB/s read, {:.2f} of the memory stream",
                     row.at("weight_gb_per_s").get<double>() + row.at("kv_gb_per_s").get<double>(),
                     row.at("stream_share").get<double>());
   }
   if (FindField(row, "/peak_share")) {
-    text += fmt::format("; {} GFLOP/s, {:.2f} of the peak", EngineText(row, "/gflop_per_s", 1),
+    line += fmt::format("; {} GFLOP/s, {:.2f} of the peak", text("/gflop_per_s", 1),
                         row.at("peak_share").get<double>());
   }
-  return text + "\n";
+  return line + "\n";
 }
 
 }  // namespace kvbed

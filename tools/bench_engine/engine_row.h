@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tools/bench/row_columns.h"
 #include "tools/bench_engine/engine_cells.h"
 #include "tools/result_json.h"
 
@@ -23,10 +24,7 @@ Json EngineRowJson(const EngineMeasurement& measured, const Engine& engine,
 
 // "kvbed 0.1.0: CPU, ...; toy, bf16, native (avx512_bf16), 2 threads"
 std::string EngineHeadLine(const Json& row);
-std::string EngineMarkdownHead();
-std::string EngineMarkdownLine(const Json& row);
-std::string EngineCsvHead();
-std::string EngineCsvLine(const Json& row);
+RowColumns EngineColumns();
 std::string EngineRowText(const Json& row);
 
 }  // namespace kvbed

@@ -263,8 +263,8 @@ class SweepCommand {
   std::string Shown(const std::vector<Json>& rows) {
     if (IsTable()) return table_.Group(rows);
     if (options_.output.format != OutputFormat::kCsv) return "";
-    std::string lines = writer_.empty() ? SweepCsvHead() : "";
-    for (const Json& row : rows) lines += SweepCsvLine(row);
+    std::string lines = writer_.empty() ? SweepCsvColumns().CsvHead() : "";
+    for (const Json& row : rows) lines += SweepCsvColumns().CsvLine(row);
     return lines;
   }
 

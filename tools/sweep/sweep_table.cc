@@ -7,45 +7,39 @@
 
 #include "tools/bench/row_fields.h"
 #include "tools/console.h"
-#include "tools/csv_field.h"
 
 namespace kvbed {
 namespace {
 
-struct CsvColumn {
-  const char* name;
-  const char* path;
-};
-
-constexpr CsvColumn kCsvColumns[] = {
-    {"op", "/cell/op"},
-    {"bs_bytes", "/cell/bs_bytes"},
-    {"iodepth", "/cell/iodepth"},
-    {"iodepth_achieved", "/iodepth_achieved"},
-    {"ioengine", "/cell/ioengine"},
-    {"direct", "/cell/direct"},
-    {"registered", "/cell/registered"},
-    {"order", "/cell/order"},
-    {"bytes", "/cell/bytes"},
-    {"file_state", "/cell/file_state"},
-    {"cache_mode", "/cell/cache_mode"},
-    {"label", "/cell/label"},
-    {"gb_per_s", "/gb_per_s"},
-    {"iops", "/iops"},
-    {"n", "/n"},
-    {"cv", "/cv"},
-    {"lat_p50_ns", "/lat_ns/p50"},
-    {"lat_p99_ns", "/lat_ns/p99"},
-    {"lat_p99_9_ns", "/lat_ns/p99_9"},
-    {"cpu_s_per_gb", "/cpu_s_per_gb"},
-    {"fio_gb_per_s", "/ceiling/gb_per_s"},
-    {"fio_efficiency", "/ceiling/efficiency"},
-    {"device_ratio", "/bytes/ratio"},
-    {"knee_iodepth", "/knee/iodepth"},
-    {"knee_lat_p50_ns", "/knee/lat_p50_ns"},
-    {"peak_gb_per_s", "/knee/peak_gb_per_s"},
-    {"status", "/status"},
-    {"publishable", "/publishable"},
+constexpr RowColumn kCsvColumns[] = {
+    {nullptr, "op", "/cell/op"},
+    {nullptr, "bs_bytes", "/cell/bs_bytes"},
+    {nullptr, "iodepth", "/cell/iodepth"},
+    {nullptr, "iodepth_achieved", "/iodepth_achieved"},
+    {nullptr, "ioengine", "/cell/ioengine"},
+    {nullptr, "direct", "/cell/direct"},
+    {nullptr, "registered", "/cell/registered"},
+    {nullptr, "order", "/cell/order"},
+    {nullptr, "bytes", "/cell/bytes"},
+    {nullptr, "file_state", "/cell/file_state"},
+    {nullptr, "cache_mode", "/cell/cache_mode"},
+    {nullptr, "label", "/cell/label"},
+    {nullptr, "gb_per_s", "/gb_per_s"},
+    {nullptr, "iops", "/iops"},
+    {nullptr, "n", "/n"},
+    {nullptr, "cv", "/cv"},
+    {nullptr, "lat_p50_ns", "/lat_ns/p50"},
+    {nullptr, "lat_p99_ns", "/lat_ns/p99"},
+    {nullptr, "lat_p99_9_ns", "/lat_ns/p99_9"},
+    {nullptr, "cpu_s_per_gb", "/cpu_s_per_gb"},
+    {nullptr, "fio_gb_per_s", "/ceiling/gb_per_s"},
+    {nullptr, "fio_efficiency", "/ceiling/efficiency"},
+    {nullptr, "device_ratio", "/bytes/ratio"},
+    {nullptr, "knee_iodepth", "/knee/iodepth"},
+    {nullptr, "knee_lat_p50_ns", "/knee/lat_p50_ns"},
+    {nullptr, "peak_gb_per_s", "/knee/peak_gb_per_s"},
+    {nullptr, "status", "/status"},
+    {nullptr, "publishable", "/publishable"},
 };
 
 std::string SizeText(uint64_t bytes) {
@@ -225,18 +219,6 @@ std::string SweepTable::Line(const std::vector<std::string>& cells) const {
   return out + (style_ == SweepTableStyle::kMarkdown ? "|\n" : "\n");
 }
 
-std::string SweepCsvHead() {
-  std::vector<std::string> names;
-  for (const CsvColumn& column : kCsvColumns) names.emplace_back(column.name);
-  return fmt::format("{}\n", fmt::join(names, ","));
-}
-
-std::string SweepCsvLine(const Json& row) {
-  std::vector<std::string> fields;
-  for (const CsvColumn& column : kCsvColumns) {
-    fields.push_back(CsvField(FieldText(row, column.path, -1, "")));
-  }
-  return fmt::format("{}\n", fmt::join(fields, ","));
-}
+RowColumns SweepCsvColumns() { return {kCsvColumns}; }
 
 }  // namespace kvbed

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/bench/row_columns.h"
 #include "tools/result_json.h"
 
 namespace kvbed {
@@ -50,7 +51,6 @@ class SweepTable {
   std::vector<Note> reasons_;
 };
 
-std::string SweepCsvHead();
-std::string SweepCsvLine(const Json& row);
+RowColumns SweepCsvColumns();
 
 }  // namespace kvbed

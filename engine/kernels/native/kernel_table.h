@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "offload/kv_geometry.h"
+#include "offload/status.h"
 
 namespace kvbed {
 
@@ -100,5 +101,10 @@ struct KernelTable {
 // All tables that this CPU and this build can run for a dtype, the fastest first; empty where there
 // is none.
 std::vector<KernelTable> KernelTables(DType dtype);
+
+// The fastest of them whose instruction set or arithmetic `isa` names; any where it is empty.
+// NotSupported where there is none at all, InvalidArgument, with the names, where none is called
+// so.
+Result<KernelTable> FindKernelTable(DType dtype, const std::string& isa);
 
 }  // namespace kvbed

@@ -1,4 +1,6 @@
 // Which tables this CPU and this build have.
+#include <algorithm>
+
 #include "engine/kernels/native/kernel_table.h"
 #include "engine/kernels/native/portable_kernels.h"
 
@@ -18,6 +20,23 @@ std::vector<KernelTable> KernelTables(DType dtype) {
   }
 #endif
   return tables;
+}
+
+Result<KernelTable> FindKernelTable(DType dtype, const std::string& isa) {
+  const std::vector<KernelTable> tables = KernelTables(dtype);
+  if (tables.empty()) {
+    return Status::NotSupported(
+        "native kernels want AVX2 with FMA, AVX-512 or NEON, which this CPU or build doesn't have: "
+        "use --kernels torch");
+  }
+  const auto found = std::ranges::find_if(tables, [&](const KernelTable& table) {
+    return isa.empty() || table.name == isa || table.arithmetic == isa;
+  });
+  if (found != tables.end()) return *found;
+  std::string names;
+  for (const KernelTable& table : tables) names += (names.empty() ? "" : ", ") + table.name;
+  return Status::InvalidArgument("--isa " + isa + ": native kernels of this dtype run here on " +
+                                 names);
 }
 
 }  // namespace kvbed

@@ -222,22 +222,8 @@ NativeModel::~NativeModel() = default;
 
 Result<NativeModel> NativeModel::Open(const ModelFiles& model, DType dtype, uint32_t threads,
                                       const std::string& isa) {
-  std::vector<KernelTable> tables = KernelTables(dtype);
-  if (tables.empty()) {
-    return Status::NotSupported(
-        "native kernels want AVX2 with FMA, AVX-512 or NEON, which this CPU or build doesn't have: "
-        "use --kernels torch");
-  }
-  const auto named = std::find_if(tables.begin(), tables.end(), [&](const KernelTable& table) {
-    return isa.empty() || table.name == isa || table.arithmetic == isa;
-  });
-  if (named == tables.end()) {
-    std::string names;
-    for (const KernelTable& table : tables) names += (names.empty() ? "" : ", ") + table.name;
-    return Status::InvalidArgument("--isa " + isa + ": native kernels of this dtype run here on " +
-                                   names);
-  }
-  return OpenWith(model, threads, *named);
+  KVBED_ASSIGN_OR_RETURN(const KernelTable table, FindKernelTable(dtype, isa));
+  return OpenWith(model, threads, table);
 }
 
 Result<NativeModel> NativeModel::OpenWith(const ModelFiles& model, uint32_t threads,

@@ -14,102 +14,32 @@
 #include <cstring>
 
 #include "engine/kernels/native/lanes-inl.h"
+#include "engine/kernels/native/products-inl.h"
 
+// The baseline of some compilers, which no table is made of.
+#if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace kvbed {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Sums of kRows rows of `a` over kTiles tiles of `b`, put away by Put. Unrolled, so that the sums
-// are registers.
-template <class Element, uint32_t kRows, uint32_t kTiles>
-void MultiplyBlock(const Product& product, uint32_t m, uint32_t tile) {
-  constexpr uint32_t kSums = kTiles * kVectors;
-  Vector sums[kRows][kSums];
-#pragma GCC unroll 16
-  for (uint32_t i = 0; i < kRows; ++i) {
-#pragma GCC unroll 16
-    for (uint32_t j = 0; j < kSums; ++j) sums[i][j] = hn::Zero(kFloats);
-  }
-  const Element* const a = static_cast<const Element*>(product.a) + m * product.a_stride;
-  const uint64_t tile_elements = uint64_t{product.columns} * kTileRows;
-  const Element* const b = static_cast<const Element*>(product.b) + tile * tile_elements;
-  const auto add = [&](uint32_t k, uint32_t j, Vector weights) HWY_ATTR {
-#pragma GCC unroll 16
-    for (uint32_t i = 0; i < kRows; ++i) {
-      float value = 0;
-      if constexpr (sizeof(Element) == sizeof(float)) {
-        value = a[i * product.a_stride + k];
-      } else {
-        const uint32_t bits = uint32_t{a[i * product.a_stride + k]} << 16;
-        std::memcpy(&value, &bits, sizeof(value));
-      }
-      sums[i][j] = hn::MulAdd(hn::Set(kFloats, value), weights, sums[i][j]);
-    }
+// Four words of each of four rows to four rows of four words.
+HWY_INLINE void Transpose4(const uint32_t* const rows[4], uint32_t word, uint32_t* out) {
+  const hn::FixedTag<uint32_t, 4> four;
+  const hn::FixedTag<uint64_t, 2> two;
+  const auto load = [&](uint32_t j) HWY_ATTR { return hn::LoadU(four, rows[j] + word); };
+  const auto a = load(0), b = load(1), c = load(2), d = load(3);
+  const auto ab_low = hn::BitCast(two, hn::InterleaveLower(four, a, b));
+  const auto ab_high = hn::BitCast(two, hn::InterleaveUpper(four, a, b));
+  const auto cd_low = hn::BitCast(two, hn::InterleaveLower(four, c, d));
+  const auto cd_high = hn::BitCast(two, hn::InterleaveUpper(four, c, d));
+  const auto store = [&](uint32_t i, auto line) HWY_ATTR {
+    hn::StoreU(hn::BitCast(four, line), four, out + i * kTileRows);
   };
-  if constexpr (sizeof(Element) == sizeof(float)) {
-    for (uint32_t k = 0; k < product.columns; ++k) {
-#pragma GCC unroll 16
-      for (uint32_t j = 0; j < kSums; ++j) {
-        const uint64_t at = j / kVectors * tile_elements + uint64_t{k} * kTileRows;
-        add(k, j, hn::LoadU(kFloats, b + at + j % kVectors * kLanes));
-      }
-    }
-  } else {
-    const hn::Rebind<uint32_t, Floats> words;
-    for (uint32_t k = 0; k < product.columns; k += 2) {
-#pragma GCC unroll 16
-      for (uint32_t j = 0; j < kSums; ++j) {
-        const uint64_t at = j / kVectors * tile_elements + uint64_t{k} * kTileRows;
-        const auto pair =
-            hn::LoadU(words, reinterpret_cast<const uint32_t*>(b + at + j % kVectors * kLanes * 2));
-        add(k, j, hn::BitCast(kFloats, hn::ShiftLeft<16>(pair)));
-        add(k + 1, j, hn::BitCast(kFloats, hn::And(pair, hn::Set(words, 0xffff0000u))));
-      }
-    }
-  }
-  const uint32_t step = product.into == Into::kGated ? 2 : 1;
-#pragma GCC unroll 16
-  for (uint32_t i = 0; i < kRows; ++i) {
-    Lanes lanes[kTiles];
-#pragma GCC unroll 16
-    for (uint32_t j = 0; j < kSums; ++j) lanes[j / kVectors].v[j % kVectors] = sums[i][j];
-    for (uint32_t t = 0; t < kTiles; t += step) {
-      Put<Element>(product, m + i, tile + t, lanes[t], t + 1 < kTiles ? &lanes[t + 1] : nullptr);
-    }
-  }
-}
-
-// Registers decide how much is summed at once; what a row's sums are doesn't depend on it.
-template <class Element>
-void Multiply(const KernelTable&, const Product& product) {
-  constexpr uint32_t kWide = kLanes == 16 ? 4 : 2;                    // tiles of one row
-  constexpr uint32_t kDeep = kLanes == 16 ? 6 : kLanes == 8 ? 3 : 2;  // rows over two tiles
-  const uint32_t end = product.tile + product.tiles;
-  uint32_t tile = product.tile;
-  if (product.rows == 1) {
-    for (; tile + kWide <= end; tile += kWide) MultiplyBlock<Element, 1, kWide>(product, 0, tile);
-  }
-  for (; tile + 2 <= end; tile += 2) {
-    uint32_t m = 0;
-    for (; m + kDeep <= product.rows; m += kDeep)
-      MultiplyBlock<Element, kDeep, 2>(product, m, tile);
-    for (; m < product.rows; ++m) MultiplyBlock<Element, 1, 2>(product, m, tile);
-  }
-  if (tile == end) return;
-  for (uint32_t m = 0; m < product.rows; ++m) MultiplyBlock<Element, 1, 1>(product, m, tile);
-}
-
-template <class Element>
-void PutSums(const Product& product, uint32_t row, uint32_t rows, uint32_t tile, uint32_t tiles,
-             const float* sums) {
-  const uint32_t step = product.into == Into::kGated ? 2 : 1;
-  for (uint32_t m = 0; m < rows; ++m, sums += tiles * kTileRows) {
-    for (uint32_t t = 0; t < tiles; t += step) {
-      const Lanes up = t + 1 < tiles ? Load(sums + (t + 1) * kTileRows) : Fill(0);
-      Put<Element>(product, row + m, tile + t, Load(sums + t * kTileRows), &up);
-    }
-  }
+  store(0, hn::InterleaveLower(two, ab_low, cd_low));
+  store(1, hn::InterleaveUpper(two, ab_low, cd_low));
+  store(2, hn::InterleaveLower(two, ab_high, cd_high));
+  store(3, hn::InterleaveUpper(two, ab_high, cd_high));
 }
 
 template <class Element>
@@ -123,28 +53,51 @@ void PackKeys(const void* const* rows, uint32_t tokens, uint32_t columns, void* 
     if (count < kTileRows || words_there < words) {
       std::memset(out, 0, uint64_t{words} * kTileRows * sizeof(uint32_t));
     }
-    for (uint32_t j = 0; j < count; ++j) {
-      const auto* const row = static_cast<const uint32_t*>(rows[first + j]);
-      for (uint32_t w = 0; w < words_there; ++w) out[w * kTileRows + j] = row[w];
+    const auto row = [&](uint32_t j) { return static_cast<const uint32_t*>(rows[first + j]); };
+    const uint32_t by_four = count / 4 * 4, words_by_four = words_there / 4 * 4;
+    for (uint32_t j = 0; j < by_four; j += 4) {
+      const uint32_t* const four[4] = {row(j), row(j + 1), row(j + 2), row(j + 3)};
+      for (uint32_t w = 0; w < words_by_four; w += 4) Transpose4(four, w, out + w * kTileRows + j);
     }
+    for (uint32_t j = 0; j < count; ++j) {
+      const uint32_t done = j < by_four ? words_by_four : 0;
+      for (uint32_t w = done; w < words_there; ++w) out[w * kTileRows + j] = row(j)[w];
+    }
+  }
+}
+
+// Sixteen elements of two tokens side by side, by pairs.
+HWY_INLINE void PairUp(const uint16_t* first, const uint16_t* second, uint16_t* out) {
+  const hn::FixedTag<uint16_t, 8> eight;
+  for (uint32_t j = 0; j < kTileRows; j += 8, out += 16) {
+    const auto a = hn::LoadU(eight, first + j), b = hn::LoadU(eight, second + j);
+    hn::StoreU(hn::InterleaveLower(eight, a, b), eight, out);
+    hn::StoreU(hn::InterleaveUpper(eight, a, b), eight, out + 8);
   }
 }
 
 template <class Element>
 void PackValues(const void* const* rows, uint32_t tokens, uint32_t columns, void* packed) {
   const uint32_t depth = Padded(tokens), tiles = TilesFor(columns);
-  auto* const out = static_cast<Element*>(packed);
-  if (tokens < depth || columns % kTileRows != 0) {
-    std::memset(packed, 0, uint64_t{tiles} * depth * kTileRows * sizeof(Element));
-  }
   constexpr uint32_t kGroup = sizeof(Element) == sizeof(float) ? 1 : 2;  // of k, side by side
-  for (uint32_t k = 0; k < tokens; ++k) {
-    const auto* const row = static_cast<const Element*>(rows[k]);
-    for (uint32_t tile = 0; tile < tiles; ++tile) {
-      Element* const to =
-          out + (uint64_t{tile} * depth + k / kGroup * kGroup) * kTileRows + k % kGroup;
-      const uint32_t count = std::min(kTileRows, columns - tile * kTileRows);
-      for (uint32_t j = 0; j < count; ++j) to[j * kGroup] = row[tile * kTileRows + j];
+  constexpr Element kZeroes[kTileRows] = {};
+  for (uint32_t tile = 0; tile < tiles; ++tile) {
+    Element* out = static_cast<Element*>(packed) + uint64_t{tile} * depth * kTileRows;
+    const uint32_t count = std::min(kTileRows, columns - tile * kTileRows);
+    Element last[kGroup][kTileRows] = {};  // of a tile that columns don't fill
+    const auto line = [&](uint32_t k, Element* copy) -> const Element* {
+      if (k >= tokens) return kZeroes;
+      const auto* const row = static_cast<const Element*>(rows[k]) + tile * kTileRows;
+      if (count == kTileRows) return row;
+      std::memcpy(copy, row, count * sizeof(Element));
+      return copy;
+    };
+    for (uint32_t k = 0; k < depth; k += kGroup, out += kGroup * kTileRows) {
+      if constexpr (kGroup == 1) {
+        std::memcpy(out, line(k, last[0]), kTileRows * sizeof(Element));
+      } else {
+        PairUp(line(k, last[0]), line(k + 1, last[1]), out);
+      }
     }
   }
 }
@@ -262,6 +215,7 @@ KernelTable PortableTable(const char* name, DType dtype) {
 }  // namespace HWY_NAMESPACE
 }  // namespace kvbed
 HWY_AFTER_NAMESPACE();
+#endif
 
 #if HWY_ONCE
 #include "engine/kernels/native/portable_kernels.h"
