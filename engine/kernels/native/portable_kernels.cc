@@ -1,5 +1,6 @@
 // The native kernels for every instruction set that has fused multiply-add, through Highway. All
 // targets give the same bits: sums run over 16 lanes whatever a vector holds, and in one order.
+#include <hwy/cache_control.h>
 #include <hwy/detect_targets.h>
 
 // Scalable vectors can't stand in arrays; older sets don't fuse, but the baseline must be there.
@@ -42,6 +43,15 @@ HWY_INLINE void Transpose4(const uint32_t* const rows[4], uint32_t word, uint32_
   store(3, hn::InterleaveUpper(two, ab_high, cd_high));
 }
 
+// Rows are short and far apart, which is nothing that a CPU foresees.
+constexpr uint32_t kRowsAhead = 32;
+HWY_INLINE void PrefetchRow(const void* const* rows, uint32_t row, uint32_t count, uint64_t bytes) {
+  if (row >= count) return;
+  for (uint64_t at = 0; at < bytes; at += 64) {
+    hwy::Prefetch(static_cast<const std::byte*>(rows[row]) + at);
+  }
+}
+
 template <class Element>
 void PackKeys(const void* const* rows, uint32_t tokens, uint32_t columns, void* packed) {
   // A pair of bf16 is moved as one word, as a float is.
@@ -52,6 +62,9 @@ void PackKeys(const void* const* rows, uint32_t tokens, uint32_t columns, void* 
     const uint32_t count = std::min(kTileRows, tokens - first);
     if (count < kTileRows || words_there < words) {
       std::memset(out, 0, uint64_t{words} * kTileRows * sizeof(uint32_t));
+    }
+    for (uint32_t j = 0; j < count; ++j) {
+      PrefetchRow(rows, first + kRowsAhead + j, tokens, columns * sizeof(Element));
     }
     const auto row = [&](uint32_t j) { return static_cast<const uint32_t*>(rows[first + j]); };
     const uint32_t by_four = count / 4 * 4, words_by_four = words_there / 4 * 4;
@@ -84,8 +97,9 @@ void PackValues(const void* const* rows, uint32_t tokens, uint32_t columns, void
   for (uint32_t tile = 0; tile < tiles; ++tile) {
     Element* out = static_cast<Element*>(packed) + uint64_t{tile} * depth * kTileRows;
     const uint32_t count = std::min(kTileRows, columns - tile * kTileRows);
-    Element last[kGroup][kTileRows] = {};  // of a tile that columns don't fill
+    Element copies[kGroup][kTileRows] = {};  // of a tile that columns don't fill
     const auto line = [&](uint32_t k, Element* copy) -> const Element* {
+      if (tile == 0) PrefetchRow(rows, k + kRowsAhead, tokens, columns * sizeof(Element));
       if (k >= tokens) return kZeroes;
       const auto* const row = static_cast<const Element*>(rows[k]) + tile * kTileRows;
       if (count == kTileRows) return row;
@@ -94,9 +108,9 @@ void PackValues(const void* const* rows, uint32_t tokens, uint32_t columns, void
     };
     for (uint32_t k = 0; k < depth; k += kGroup, out += kGroup * kTileRows) {
       if constexpr (kGroup == 1) {
-        std::memcpy(out, line(k, last[0]), kTileRows * sizeof(Element));
+        std::memcpy(out, line(k, copies[0]), kTileRows * sizeof(Element));
       } else {
-        PairUp(line(k, last[0]), line(k + 1, last[1]), out);
+        PairUp(line(k, copies[0]), line(k + 1, copies[1]), out);
       }
     }
   }
