@@ -23,7 +23,7 @@ External OpenSpec(const std::string& text, StoreAccess access = StoreAccess::kCr
   const auto spec = ParseStoreSpec(text);
   EXPECT_OK(spec);
   if (!spec.ok()) return {nullptr, spec.status()};
-  auto store = OpenStore(*spec, {.access = access, .plugin_host = KVBED_COMMAND});
+  auto store = OpenStore(*spec, {.access = access, .plugin_host = KVBED_TEST_PLUGIN_HOST});
   if (!store.ok()) return {nullptr, store.status()};
   return {std::move(*store), Status::Ok()};
 }

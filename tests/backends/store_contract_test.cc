@@ -45,7 +45,7 @@ class StoreContractTest : public ::testing::TestWithParam<StoreCase> {
     }
     auto spec = ParseStoreSpec(text);
     EXPECT_OK(spec);
-    auto store = OpenStore(*spec, {.access = access, .plugin_host = KVBED_COMMAND});
+    auto store = OpenStore(*spec, {.access = access, .plugin_host = KVBED_TEST_PLUGIN_HOST});
     EXPECT_OK(store);
     if (!store.ok()) return nullptr;
     if (!GetParam().faulty) return std::move(*store);

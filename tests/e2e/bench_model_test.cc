@@ -55,6 +55,29 @@ TEST_F(BenchModel, ResumesWithoutPrefillAndItsPartsSumUp) {
   }
 }
 
+// 64 tokens fill blocks, so each sequence's first new token needs one more.
+TEST_F(BenchModel, SeveralSequencesGoOnInOneDecodeCall) {
+  std::vector<std::string> kernel_sets{"native"};
+#ifdef KVBED_HAS_TORCH
+  kernel_sets.push_back("torch");
+#endif
+  for (const std::string& kernels : kernel_sets) {
+    const auto rows = RowsOf({"-c", "64", "--sequences", "5", "--kernels", kernels, "--store",
+                              "slab:" + (folder_ / kernels)});
+    ASSERT_EQ(rows.size(), 1);
+    EXPECT_EQ(rows[0].at("status"), "ok") << rows[0].at("reasons");
+    EXPECT_EQ(rows[0].at("cell").at("sequences"), 5);
+    EXPECT_EQ(rows[0].at("restore").at("prefill_tokens_after_restore"), 0);
+    const auto& ttft = rows[0].at("ttft");
+    EXPECT_EQ(ttft.at("restore").at("n"), 3);
+    const auto& recompute = ttft.at("recompute");
+    // Of all five: a rate that is one sequence's.
+    EXPECT_NEAR(recompute.at("tok_per_s").get<double>() * recompute.at("prefill_ns").get<double>(),
+                5 * 64 * 1e9, 1e6);
+    EXPECT_GT(rows[0].at("break_even").at("bandwidth_gb_per_s").get<double>(), 0);
+  }
+}
+
 TEST_F(BenchModel, SeveralQueuesLeaveTheFirstTokenOut) {
   const auto rows = RowsOf({"-c", "64", "--numjobs", "2", "--store", "memory:"});
   ASSERT_EQ(rows.size(), 1);

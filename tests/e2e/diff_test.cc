@@ -114,6 +114,7 @@ TEST_F(DiffCommand, APagedCacheAgainstAContiguousOne) {
                                     "--layout", "2NTHD", "--block-table", table_option};
   };
   EXPECT_EQ(Diff(with("6,1,5,0,3")).exit_code, kExitOk);
+  EXPECT_EQ(Diff(with("6,1,5,0,3,-1")).exit_code, kExitOk);
   const CommandRun run = Diff(with(list));
   EXPECT_EQ(run.exit_code, kExitOk) << run.out << run.err;
   // Blocks in another order, and which.

@@ -127,6 +127,10 @@ TEST_F(DumpFileTest, RefusesMalformedFiles) {
   EXPECT_TRUE(Fails(good.substr(0, good.size() - 1), {}, StatusCode::kCorruption, "past the end"));
   EXPECT_TRUE(Fails(good.substr(0, 100), {}, StatusCode::kCorruption, "past the end"));
   EXPECT_TRUE(Fails("", {}, StatusCode::kCorruption, "too short"));
+  EXPECT_TRUE(Fails(std::string(64, 'x'), {}, StatusCode::kCorruption, "needs --kv-shape"));
+  // A damaged safetensors file isn't taken for a raw dump.
+  const Status damaged = StatusOf(DumpFile::Open(Write(good.substr(0, 100)), {}));
+  EXPECT_EQ(damaged.message().find("--kv-shape"), std::string::npos) << damaged.ToString();
   EXPECT_TRUE(Fails("PK\x03\x04 and more of it", {}, StatusCode::kNotSupported, "torch.save"));
   EXPECT_EQ(StatusOf(DumpFile::Open(dir_.path(), {})).code(), StatusCode::kNotSupported);
   EXPECT_EQ(StatusOf(DumpFile::Open(dir_ / "none", {})).code(), StatusCode::kNotFound);

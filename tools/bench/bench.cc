@@ -391,6 +391,10 @@ void AddBenchCommand(CommandLine& line) {
   set.Number("--block-tokens", "tokens of one KV block [16]", options.block_tokens, 1, 1 << 16);
   set.Text("-f,--prompt-file", "FILE", "the model's text [a seeded one of kvbed's own]",
            options.prompt.prompt_file);
+  set.Text("--kernels", "native|torch", "the model's compute kernels [native where the CPU allows]",
+           options.model.kernels);
+  set.Text("--isa", "NAME", "instruction set of the native kernels [the fastest]",
+           options.model.isa);
   set.Number("--threads", "the model's threads [as many as this process may run on]",
              options.model.threads, 1, 1024);
   set.Parsed("--prefill-tok-per-s", "N[,SOURCE]",

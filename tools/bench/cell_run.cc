@@ -149,10 +149,11 @@ void CellRun::DescribeStore() {
 Status CellRun::MakePool() {
   const KvGeometry& geometry = cell().geometry;
   KVBED_ASSIGN_OR_RETURN(shape_, ShapeCell(cell()));
-  // A real sequence has room for its first new token.
-  const uint64_t room = cell().real != nullptr ? geometry.BlocksFor(cell().ctx_tokens + 1) -
-                                                     geometry.BlocksFor(cell().ctx_tokens)
-                                               : 0;
+  // Real sequences have room for their first new tokens.
+  const uint64_t room = cell().real != nullptr
+                            ? shape_.sequences * (geometry.BlocksFor(cell().ctx_tokens + 1) -
+                                                  geometry.BlocksFor(cell().ctx_tokens))
+                            : 0;
   const uint64_t records = shape_.pool_records(geometry) + room;
   if (records > UINT32_MAX) return Status::InvalidArgument("too many blocks");
   KVBED_ASSIGN_OR_RETURN(pool_, BlockPool::Create(geometry, static_cast<uint32_t>(records)));
@@ -329,16 +330,20 @@ Status CellRun::RestoreOnce(uint64_t set, bool warm_up) {
 Status CellRun::Ttft() {
   if (cell().real == nullptr) {
     result_.ttft_reason = "synthetic KV: no model runs (-m MODEL)";
-  } else if (shape_.parts() != 1) {
-    result_.ttft_reason = "measured with one sequence, one queue and a pool that holds it";
+  } else if (shape_.rounds.size() != 1 || shape_.numjobs != 1) {
+    result_.ttft_reason = "measured with one queue a sequence and a pool that holds them all";
   } else if (!result_.findings.empty()) {
     result_.ttft_reason = "a record failed verification";
   }
   if (!result_.ttft_reason.empty()) return Status::Ok();
+  std::vector<std::string> snapshots;
+  for (uint64_t part = 0; part < shape_.parts(); ++part) {
+    snapshots.push_back(place_->SnapshotName(part));
+  }
   KVBED_ASSIGN_OR_RETURN(result_.ttft, MeasureTtft({.store = place_->store(),
                                                     .mover = *mover_,
                                                     .pool = *pool_,
-                                                    .snapshot = place_->SnapshotName(0),
+                                                    .snapshots = std::move(snapshots),
                                                     .repetitions = cell().repetitions},
                                                    *cell().real));
   return Status::Ok();

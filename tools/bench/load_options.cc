@@ -66,7 +66,9 @@ Status CheckNeedsFiles(const LoadOptions& options, const BenchCell& cell) {
 
 void AddLoadOptions(OptionSet& set, LoadOptions& options) {
   set.Group("Load");
-  set.Number("--sequences", "sequences moved at once, each over its own queues [1]",
+  set.Number("--sequences",
+             "sequences moved at once, each over its own queues; their first tokens are one "
+             "decode call [1]",
              options.sequences, 1, 256);
   set.Number("--numjobs", "queues of each sequence, each with a thread that verifies [1]",
              options.numjobs, 1, 256);

@@ -26,7 +26,7 @@ Result<std::unique_ptr<RealKv>> RealKv::Make(LoadedModel& model, std::vector<Tok
   KVBED_RETURN_IF_ERROR(CheckMemoryFor(blocks, geometry.record_bytes(), "the model's K and V"));
   KVBED_ASSIGN_OR_RETURN(kv->pool_, BlockPool::Create(geometry, static_cast<uint32_t>(blocks)));
   kv->sequence_.emplace(*kv->pool_, kv->IdentityOf(RandomId()));
-  KVBED_ASSIGN_OR_RETURN(kv->first_, kv->Recompute(*kv->sequence_));
+  KVBED_ASSIGN_OR_RETURN(kv->first_, kv->Recompute({&*kv->sequence_, 1}));
   return kv;
 }
 
@@ -34,25 +34,36 @@ SequenceIdentity RealKv::IdentityOf(uint64_t sequence_id) const {
   return {model_.digests.Fingerprint(), model_.engine.rope_identity(), sequence_id};
 }
 
-// Its last token is the first decode call's, which Fill leaves out.
-Result<Recomputed> RealKv::Recompute(Sequence& sequence) {
+// The last token of each is the first decode call's, which Fill leaves out.
+Result<Recomputed> RealKv::Recompute(std::span<Sequence> sequences) {
   Recomputed recomputed;
+  const std::span<float> logits = std::span(logits_).first(model_.engine.config().vocab);
   const uint64_t start_ns = MonotonicNs();
-  KVBED_RETURN_IF_ERROR(
-      model_.engine.Prefill(sequence, prompt_, logits_, [](uint64_t) { return !Interrupted(); }));
+  for (Sequence& sequence : sequences) {
+    KVBED_RETURN_IF_ERROR(
+        model_.engine.Prefill(sequence, prompt_, logits, [](uint64_t) { return !Interrupted(); }));
+  }
   recomputed.prefill_ns = MonotonicNs() - start_ns;
-  pending_ = Likeliest(logits_);
-  KVBED_ASSIGN_OR_RETURN(recomputed.first_decode_ns, DecodeFirst(sequence));
+  pending_ = Likeliest(logits);
+  KVBED_ASSIGN_OR_RETURN(recomputed.first_decode_ns, DecodeFirst(sequences));
   return recomputed;
 }
 
-Result<uint64_t> RealKv::DecodeFirst(Sequence& sequence) {
+Result<uint64_t> RealKv::DecodeFirst(std::span<Sequence> sequences) {
+  const size_t vocab = model_.engine.config().vocab;
+  if (logits_.size() < sequences.size() * vocab) logits_.resize(sequences.size() * vocab);
+  std::vector<Engine::BatchRow> rows;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    rows.push_back({&sequences[i], pending_, std::span(logits_).subspan(i * vocab, vocab)});
+  }
   const uint64_t start_ns = MonotonicNs();
-  KVBED_RETURN_IF_ERROR(model_.engine.Decode(sequence, pending_, logits_));
+  KVBED_RETURN_IF_ERROR(model_.engine.DecodeBatch(rows));
   const uint64_t spent_ns = MonotonicNs() - start_ns;
-  if (first_logits_.empty()) first_logits_ = logits_;
-  const size_t bytes = logits_.size() * sizeof(float);
-  same_logits_ &= std::memcmp(first_logits_.data(), logits_.data(), bytes) == 0;
+  if (first_logits_.empty()) first_logits_.assign(rows[0].logits.begin(), rows[0].logits.end());
+  for (const Engine::BatchRow& row : rows) {
+    same_logits_ &=
+        std::memcmp(first_logits_.data(), row.logits.data(), row.logits.size_bytes()) == 0;
+  }
   return spent_ns;
 }
 

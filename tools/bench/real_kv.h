@@ -33,12 +33,13 @@ class RealKv final : public KvSource {
   TokenId pending() const { return pending_; }
   const Recomputed& first() const { return first_; }
 
-  // Once more, into `sequence`, which must be empty.
-  Result<Recomputed> Recompute(Sequence& sequence);
+  // Once more, into each of `sequences`, which must be empty: one prefill after the other, then one
+  // decode call.
+  Result<Recomputed> Recompute(std::span<Sequence> sequences);
 
-  // The first decode call on a sequence that holds the prompt: ns. Its logits must be those of the
-  // in-memory cache, bit for bit; same_logits() says so afterwards.
-  Result<uint64_t> DecodeFirst(Sequence& sequence);
+  // The first decode call on sequences that hold the prompt, all in one: ns. Its logits must be
+  // those of the in-memory cache, bit for bit; same_logits() says so afterwards.
+  Result<uint64_t> DecodeFirst(std::span<Sequence> sequences);
   bool same_logits() const { return same_logits_; }
   uint64_t prefill_tokens() const { return model_.engine.counters().prefill_tokens; }
 

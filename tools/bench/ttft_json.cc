@@ -35,9 +35,13 @@ uint64_t MedianNs(const std::vector<uint64_t>& samples) {
   return MedianBy(samples, [](uint64_t one) { return one; });
 }
 
+// Of all sequences, one after the other.
+double PrefillTokens(const BenchCell& cell) {
+  return static_cast<double>(cell.sequences) * static_cast<double>(cell.ctx_tokens);
+}
+
 uint64_t GivenPrefillNs(const BenchCell& cell) {
-  return static_cast<uint64_t>(
-      std::llround(static_cast<double>(cell.ctx_tokens) / cell.prefill->value * 1e9));
+  return static_cast<uint64_t>(std::llround(PrefillTokens(cell) / cell.prefill->value * 1e9));
 }
 
 // 292 years, what a signed count of nanoseconds holds.
@@ -75,8 +79,7 @@ Json MeasuredArm(const Measurement& m) {
   arm["total_ns"] = one.prefill_ns + one.first_decode_ns;
   arm["device"] = "this machine's CPU";
   arm["given"] = false;
-  arm["tok_per_s"] =
-      static_cast<double>(m.cell.ctx_tokens) * 1e9 / static_cast<double>(one.prefill_ns);
+  arm["tok_per_s"] = PrefillTokens(m.cell) * 1e9 / static_cast<double>(one.prefill_ns);
   arm["n"] = m.ttft->recompute.size();
   return arm;
 }
@@ -89,17 +92,17 @@ uint64_t MedianRestoreWallNs(const Measurement& m) {
 
 Status CheckGivenPrefill(const BenchCell& cell) {
   if (!cell.prefill) return Status::Ok();
-  const double ns = static_cast<double>(cell.ctx_tokens) / cell.prefill->value * 1e9;
+  const double ns = PrefillTokens(cell) / cell.prefill->value * 1e9;
   if (ns >= 1 && ns <= kPrefillNsMost) return Status::Ok();
   return Status::InvalidArgument(fmt::format(
       "--prefill-tok-per-s {}: {} tokens take {} at this rate: is it tokens in a second?",
-      cell.prefill->value, cell.ctx_tokens,
+      cell.prefill->value, PrefillTokens(cell),
       ns < 1 ? "less than a nanosecond" : "more than 292 years"));
 }
 
 std::optional<RestoreWorth> WorthOf(const Measurement& m) {
   RestoreWorth worth;
-  if (m.cell.sequences != 1 || m.restore.empty()) return std::nullopt;
+  if (m.restore.empty()) return std::nullopt;
   if (m.cell.prefill) {
     worth.prefill_ns = worth.recompute_ns = GivenPrefillNs(m.cell);
     worth.restore_ns = MedianRestoreWallNs(m);
@@ -159,9 +162,8 @@ Json BreakEvenJson(const Measurement& m, const std::optional<SmallerContext>& pr
   const auto worth = WorthOf(m);
   if (!worth) {
     const std::string reason =
-        m.cell.sequences != 1 ? "for one sequence only"
-                              : "nothing to compare a restore with: no model runs (-m MODEL), and "
-                                "no --prefill-tok-per-s was given";
+        "nothing to compare a restore with: no model runs (-m MODEL), and no --prefill-tok-per-s "
+        "was given";
     for (const char* name :
          {"ctx_tokens", "bandwidth_gb_per_s", "restores_to_amortise", "seconds_saved"}) {
       SetNull(out, name, reason);

@@ -10,7 +10,7 @@
 
 namespace kvbed {
 
-// What restoring one sequence costs against recomputing it. Nothing where either isn't known.
+// What restoring the sequences costs against recomputing them. Nothing where either isn't known.
 struct RestoreWorth {
   uint64_t restore_ns = 0;    // until the first token, or until the cache is there
   uint64_t recompute_ns = 0;  // the same way

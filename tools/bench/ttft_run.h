@@ -1,8 +1,11 @@
-// Time to the first token of a resumed sequence, by each way of getting its cache: restored from
-// the store, copied from memory, still in memory, or computed again.
+// Time to the first token of resumed sequences, by each way of getting their caches: restored from
+// the store, copied from memory, still in memory, or computed again. Several are resumed at once:
+// their first tokens come from one decode call.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "offload/status.h"
 #include "tools/bench/load_mover.h"
@@ -15,7 +18,7 @@ struct TtftPlace {
   BlockStore& store;
   LoadMover& mover;
   BlockPool& pool;
-  std::string snapshot;  // of the whole prompt
+  std::vector<std::string> snapshots;  // of the whole prompt, one of each sequence
   uint32_t repetitions = 5;
 };
 

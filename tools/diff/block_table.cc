@@ -58,7 +58,7 @@ Result<std::string_view> InsideBrackets(std::string_view text) {
 
 Result<std::vector<uint64_t>> ReadBlockTable(const std::string& value) {
   if (value.empty()) return Status::InvalidArgument("--block-table needs numbers or a file");
-  if (value.find_first_not_of("0123456789,") == value.npos) {
+  if (value.find_first_not_of("0123456789,-") == value.npos) {
     auto blocks = ParseNumbers(value);
     if (blocks.ok()) return blocks;
     return Status::InvalidArgument(

@@ -67,8 +67,10 @@ Status DumpFile::ReadSafetensors(const DumpOptions& options) {
   }
   auto parsed = ParseSafetensors(file_.bytes());
   if (!parsed.ok()) {
+    // A damaged safetensors file isn't taken for a raw dump.
+    const bool has_header = AsText(file_.bytes()).substr(0, 9).ends_with('{');
     return Status(parsed.status().code(),
-                  parsed.status().message() + "; a raw dump needs --kv-shape");
+                  parsed.status().message() + (has_header ? "" : "; a raw dump needs --kv-shape"));
   }
   std::vector<std::string> names;
   for (const SafetensorsTensor& tensor : *parsed) names.push_back(tensor.name);

@@ -23,6 +23,8 @@ constexpr uint64_t kFileBytesMax = 1 << 20;
 constexpr uint64_t kFilesystemBytes = 12 << 20;
 // Of 256 KiB each: several times what there is room for.
 constexpr uint64_t kSnapshotsMax = 80;
+// More grow no file of a store whose files didn't meet the limit by then.
+constexpr uint64_t kFileSnapshotsMax = 32;
 
 void JudgeFill(const FillResult& fill, CaseResult& result) {
   ++result.faults_injected;
@@ -113,7 +115,7 @@ Status RunFileSize(const CampaignOptions& options, CaseResult& result) {
     return Status::Ok();
   }
   const FillJob job = {
-      .seed = result.seed, .snapshots_max = kSnapshotsMax, .file_bytes_max = kFileBytesMax};
+      .seed = result.seed, .snapshots_max = kFileSnapshotsMax, .file_bytes_max = kFileBytesMax};
   StoreSpec spec = *options.store;
   // The memory that kvbed shares with it is a file to the kernel too.
   if (IsExternal(spec.kind)) spec.window_bytes = kFileBytesMax / 2;
