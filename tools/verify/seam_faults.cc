@@ -48,6 +48,7 @@ struct SeamFault {
   FaultTarget target;
   Aim aim = Aim::kAny;
   Outcome outcome = Outcome::kEither;
+  bool endless = false;  // every operation from the one that is chosen on
 };
 
 constexpr SeamFault kReadFaults[] = {
@@ -61,6 +62,7 @@ constexpr SeamFault kReadFaults[] = {
     {"eio", FaultKind::kEio, FaultTarget::kRead},
     {"eagain", FaultKind::kEagain, FaultTarget::kRead, Aim::kAny, Outcome::kRepaired},
     {"eintr", FaultKind::kEintr, FaultTarget::kRead, Aim::kAny, Outcome::kRepaired},
+    {"endless_eagain", FaultKind::kEagain, FaultTarget::kRead, Aim::kAny, Outcome::kEither, true},
     {"delay", FaultKind::kDelay, FaultTarget::kRead, Aim::kAny, Outcome::kRepaired},
     {"open_eio", FaultKind::kEio, FaultTarget::kOpen},
 };
@@ -79,6 +81,7 @@ constexpr SeamFault kWriteFaults[] = {
     {"enospc", FaultKind::kEnospc, FaultTarget::kWrite},
     {"eagain", FaultKind::kEagain, FaultTarget::kWrite, Aim::kAny, Outcome::kRepaired},
     {"eintr", FaultKind::kEintr, FaultTarget::kWrite, Aim::kAny, Outcome::kRepaired},
+    {"endless_eagain", FaultKind::kEagain, FaultTarget::kWrite, Aim::kAny, Outcome::kEither, true},
     {"delay", FaultKind::kDelay, FaultTarget::kWrite, Aim::kAny, Outcome::kRepaired},
     {"failed_sync", FaultKind::kFailedSync, FaultTarget::kSync},
     {"sync_delay", FaultKind::kDelay, FaultTarget::kSync, Aim::kAny, Outcome::kRepaired},
@@ -303,7 +306,7 @@ class SeamCase {
     Fault fault{.kind = fault_.kind,
                 .target = fault_.target,
                 .first = target.op,
-                .count = target.count,
+                .count = fault_.endless ? kForever : target.count,
                 .place = target.place,
                 .mark = target.mark};
     fault.amount = amount;
@@ -612,7 +615,9 @@ Status RunSeamFaults(const CampaignOptions& options, CaseLog& log) {
                              TemporaryFolder::CreateIn(options.work_folder));
       // A write is torn at each sector of a record once.
       const bool torn = fault.kind == FaultKind::kTornWrite && !store.layout;
-      SeamCase one(store, fault, folder.path(), torn ? std::max<uint64_t>(rounds, 15) : rounds,
+      // The tries of each operation take a quarter of a second together.
+      const uint64_t most = fault.endless ? 2 : rounds;
+      SeamCase one(store, fault, folder.path(), torn ? std::max<uint64_t>(rounds, 15) : most,
                    result);
       KVBED_RETURN_IF_ERROR(TakeStatus(result, (one.*method)()));
       log.Finish(std::move(result));
