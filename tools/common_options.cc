@@ -37,7 +37,8 @@ void AddModelSourceOptions(OptionSet& set, ModelOptions& options) {
   set.Parsed("--dtype", "bf16|fp32", "dtype of weights, activations and KV [bf16]", options.dtype,
              ParseDType);
   set.Text("--isa", "NAME",
-           "instruction set of the native kernels: avx2, avx512, avx512_bf16, neon [the fastest]",
+           "instruction set of the native kernels: avx2, avx512, avx512_bf16, amx_bf16, neon [the "
+           "fastest]",
            options.isa);
 }
 

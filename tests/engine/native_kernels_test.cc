@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "engine/kernels/native/kernel_table.h"
+#include "engine/kernels/native/tile_products.h"
 #include "engine/model/float_formats.h"
+#include "tests/engine/emulated_tiles.h"
 #include "tests/support/require.h"
 
 namespace kvbed {
@@ -117,6 +119,13 @@ class NativeKernels : public ::testing::TestWithParam<DType> {
   void SetUp() override {
     tables_ = KernelTables(GetParam());
     if (tables_.empty()) KVBED_SKIP_OR_FAIL("this CPU has none of the instruction sets");
+    // Few CPUs have tiles: what is done with them is tested on all.
+    if (GetParam() == DType::kBf16) {
+      KernelTable tiles = tables_.back();
+      tiles.name = tiles.arithmetic = "emulated tiles";
+      tiles.multiply = MultiplyByTiles<EmulatedTiles>;
+      tables_.push_back(tiles);
+    }
   }
   std::vector<KernelTable> tables_;
 };
@@ -126,8 +135,14 @@ INSTANTIATE_TEST_SUITE_P(DTypes, NativeKernels, ::testing::Values(DType::kBf16, 
 TEST_P(NativeKernels, MultiplyAgreesWithADoubleLoop) {
   for (const KernelTable& table : tables_) {
     SCOPED_TRACE(table.name);
-    for (const auto& [m, n, k] : std::vector<std::array<uint32_t, 3>>{
-             {1, 1, 1}, {1, 16, 32}, {2, 17, 33}, {3, 64, 64}, {7, 40, 31}, {13, 100, 96}}) {
+    for (const auto& [m, n, k] : std::vector<std::array<uint32_t, 3>>{{1, 1, 1},
+                                                                      {1, 16, 32},
+                                                                      {2, 17, 33},
+                                                                      {3, 64, 64},
+                                                                      {7, 40, 31},
+                                                                      {13, 100, 96},
+                                                                      {50, 49, 160},
+                                                                      {101, 33, 40}}) {
       const Matrix a = Matrix::Random(table.dtype, m, k, 1),
                    b = Matrix::Random(table.dtype, n, k, 2);
       const std::vector<std::byte> packed = Pack(table, b);
@@ -149,7 +164,7 @@ TEST_P(NativeKernels, MultiplyAgreesWithADoubleLoop) {
 TEST_P(NativeKernels, ARowHasTheSameBitsWhateverRunsBesideIt) {
   for (const KernelTable& table : tables_) {
     SCOPED_TRACE(table.name);
-    const uint32_t rows = 14, n = 96, k = 70;
+    const uint32_t rows = 103, n = 96, k = 270;
     const Matrix a = Matrix::Random(table.dtype, rows, k, 3);
     const Matrix b = Matrix::Random(table.dtype, n, k, 4);
     const std::vector<std::byte> packed = Pack(table, b);

@@ -58,7 +58,7 @@ struct ChunkSums {
 };
 
 struct KernelTable {
-  std::string name;  // of the instruction set: "avx2", "avx512", "avx512_bf16", "neon"
+  std::string name;  // of the instruction set: "avx2", "avx512", "avx512_bf16", "amx_bf16", "neon"
   // Of the arithmetic: tables of one name here give equal bits.
   std::string arithmetic;
   DType dtype = DType::kFp32;

@@ -4,8 +4,9 @@
 #include "engine/kernels/native/kernel_table.h"
 #include "engine/kernels/native/portable_kernels.h"
 
-#ifdef KVBED_HAS_AVX512_BF16_KERNELS
+#ifdef KVBED_HAS_BF16_KERNELS
 #include "engine/kernels/cpu_features.h"
+#include "engine/kernels/native/amx_kernels.h"
 #include "engine/kernels/native/avx512_bf16_kernels.h"
 #endif
 
@@ -13,10 +14,12 @@ namespace kvbed {
 
 std::vector<KernelTable> KernelTables(DType dtype) {
   std::vector<KernelTable> tables = PortableTables(dtype);
-#ifdef KVBED_HAS_AVX512_BF16_KERNELS
+#ifdef KVBED_HAS_BF16_KERNELS
   const bool wide = !tables.empty() && tables.front().name == "avx512";
   if (dtype == DType::kBf16 && wide && CpuMultipliesBf16()) {
     tables.insert(tables.begin(), Avx512Bf16Table(tables.front()));
+    // Behind it as long as nobody has measured which is faster.
+    if (MayUseAmxTiles()) tables.insert(tables.begin() + 1, AmxTable(tables.front()));
   }
 #endif
   return tables;
