@@ -19,7 +19,8 @@ inline constexpr uint32_t kRowsOfTile = 16;
 inline constexpr uint32_t kDepthOfTile = 32;  // elements of k
 static_assert(kRowPad % kDepthOfTile == 0);
 
-// The sums of `low` + `high` rows from `row` on, over kTiles tiles.
+// The sums of up to sixteen rows from `row` on, and of as many behind them where `has_high`, over
+// kTiles tiles.
 template <class Tiles, uint32_t kTiles>
 void SumTiles(const Product& product, uint32_t row, bool has_high, uint32_t tile, float* sums) {
   const auto* const a = static_cast<const uint16_t*>(product.a) + row * product.a_stride;
