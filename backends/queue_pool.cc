@@ -19,6 +19,7 @@ void QueuePool::Loan::Submit(std::span<IoRequest* const> requests) {
 
 Status QueuePool::Loan::Reap(size_t min_complete, std::vector<IoRequest*>& completed) {
   const Status status = lent_->queue->Reap(min_complete, completed);
+  if (!status.ok()) broken_ = true;
   NoteInFlight();
   return status;
 }
