@@ -64,6 +64,32 @@ rocksdb::ColumnFamilyOptions FamilyOptions(DbFamily family) {
   return options;
 }
 
+// RocksDB's own log, which nobody reads: its text would be bytes on the disk that no record needs,
+// 30 KB with each change, and on a full disk the second line of it ends the process, since RocksDB
+// as Debian builds it keeps its assertions (late_errors.h). Errors are told by what fails.
+class NoLog final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+// RocksDB takes a database without CURRENT for none, makes a new one in its place and removes the
+// tables and blobs of the one that was there.
+Status CheckCurrent(Io& io, const std::string& path) {
+  const auto entries = io.List(path);
+  if (!entries.ok()) return Status::Ok();  // opening it says what is wrong
+  bool has_data = false;
+  for (const DirectoryEntry& entry : *entries) {
+    if (entry.name == "CURRENT") return Status::Ok();
+    has_data |= entry.name.ends_with(".sst") || entry.name.ends_with(".blob");
+  }
+  if (!has_data) return Status::Ok();
+  return Status::Corruption(fmt::format(
+      "{} has RocksDB's tables but no CURRENT, which says what counts of them: put it back from a "
+      "copy; nothing was changed",
+      path));
+}
+
 }  // namespace
 
 // Runs on RocksDB's threads.
@@ -114,6 +140,7 @@ Status Database::DoOpen(Io& io) {
         "all databases; use one of them, or another process");
   }
   if (options_.write) KeepLargeAllocations();
+  KVBED_RETURN_IF_ERROR(CheckCurrent(io, options_.path));
   rocksdb::DBOptions db;
   if (settings.fs == DbFileSystem::kSeam) {
     seam_ = std::make_shared<SeamFileSystem>(
@@ -136,10 +163,7 @@ Status Database::DoOpen(Io& io) {
   db.statistics = statistics_;
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;
-  // Its text would be bytes on the disk that no record needs, 30 KB with each change.
-  db.info_log_level = rocksdb::WARN_LEVEL;
-  db.keep_log_file_num = 2;
-  db.max_log_file_size = size_t{1} << 20;
+  db.info_log = std::make_shared<NoLog>();
   // Ids and records are written together and must be lost together, also without a log.
   db.atomic_flush = settings.wal == WalMode::kOff;
   // So that a database with a log opens on a full disk, for something to be removed.
@@ -159,7 +183,12 @@ Status Database::DoOpen(Io& io) {
           ? rocksdb::DB::Open(db, options_.path, families, &handles_, &opened)
           : rocksdb::DB::OpenForReadOnly(db, options_.path, families, &handles_, &opened);
   db_.reset(opened);
-  KVBED_RETURN_IF_ERROR(FromRocksDb(status, fmt::format("opening {}", options_.path)));
+  Status failed = FromRocksDb(status, fmt::format("opening {}", options_.path));
+  if (failed.code() == StatusCode::kOutOfSpace) {
+    // A removal opens it too, and RocksDB writes a few files whenever it is opened.
+    return Status::OutOfSpace(failed.message() + "; free some 64 KiB of the disk first");
+  }
+  KVBED_RETURN_IF_ERROR(failed);
   crc_ = FindCrc32cInEffect();
   return Status::Ok();
 }

@@ -457,6 +457,49 @@ TEST_F(RocksDbStoreTest, AFullDiskUnderItsOwnFileSystemIsAnErrorAndNoAbort) {
   }
 }
 
+// As above, met at each of the writes of an opening.
+TEST_F(RocksDbStoreTest, AFullDiskWhenItIsOpenedIsAnErrorAndNoAbort) {
+  for (const char* options : {"", "?wal=on", "?layout=index", "?fs=posix"}) {
+    fs::remove_all(path_);
+    ASSERT_OK(TakeSnapshot(*Open(StoreAccess::kCreate, options), s_));
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+    ASSERT_NE(::signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+    int failed = 0;
+    for (const rlim_t bytes : {0, 10, 60, 200, 1000, 4000, 10'000}) {
+      const rlimit small{.rlim_cur = bytes, .rlim_max = limit.rlim_max};
+      ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+      for (const StoreAccess access : {StoreAccess::kWrite, StoreAccess::kCreate}) {
+        const auto store = TryOpen(access, options);
+        failed += !store.ok();
+      }
+      ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    }
+    EXPECT_GT(failed, 0) << options;
+    EXPECT_TRUE(IsWhole(*Open(StoreAccess::kWrite, options), s_)) << options;
+  }
+}
+
+// RocksDB would make a new database in its place, and remove what was there.
+TEST_F(RocksDbStoreTest, WithoutItsCurrentFileItIsDamagedAndNothingIsChanged) {
+  for (const char* options : {"", "?wal=on", "?layout=index", "?fs=posix"}) {
+    fs::remove_all(path_);
+    ASSERT_OK(TakeSnapshot(*Open(StoreAccess::kCreate, options), s_));
+    const std::string current = path_ + "/db/CURRENT", aside = dir_ / "CURRENT";
+    fs::rename(current, aside);
+    const auto before = Files("");
+    for (const StoreAccess access :
+         {StoreAccess::kCreate, StoreAccess::kWrite, StoreAccess::kRead}) {
+      EXPECT_TRUE(FailsWith(StatusOf(TryOpen(access, options)), StatusCode::kCorruption,
+                            "put it back from a copy"))
+          << options;
+    }
+    EXPECT_EQ(Files(""), before) << options;
+    fs::rename(aside, current);
+    EXPECT_TRUE(IsWhole(*Open(StoreAccess::kWrite, options), s_)) << options;
+  }
+}
+
 TEST_F(RocksDbStoreTest, DamagedFilesNeverCrashItAndNeverGiveWrongRecords) {
   ASSERT_OK(TakeSnapshot(*Open(), s_));
   std::mt19937_64 random(20);
