@@ -354,8 +354,13 @@ Status BlobStore::DoCommit(Manifest& manifest, CommitMode mode) {
   }
   // The snapshot is published whatever becomes of what it replaced.
   DeleteRecords(IdsOf(freed)).IgnoreError();
-  // So that restores find files soon; nothing waits for it.
-  if (database_->wal()) database_->FlushAll(false).IgnoreError();
+  if (database_->wal()) {
+    // So that restores find files soon; nothing waits for it.
+    database_->FlushAll(false).IgnoreError();
+  } else if (!freed.empty()) {
+    // A deletion that is in no file is gone when the store is closed.
+    database_->FlushAll(true).IgnoreError();
+  }
   return Status::Ok();
 }
 

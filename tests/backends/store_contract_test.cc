@@ -457,6 +457,17 @@ std::optional<RecordId> NameAnyPage(Bytes page) {
   return RecordId{{{}, 1, 0}, 1};
 }
 
+TEST_P(StoreContractTest, WhatAReplacementFreedIsNoLeftover) {
+  if (!GetParam().persistent || StateOfExternalStore(*store_)) return;
+  ASSERT_OK(TakeSnapshot(*store_, MakeManifest("s", kSmallRecord, 3, 1)));
+  ASSERT_OK(TakeSnapshot(*store_, MakeManifest("s", kSmallRecord, 3, 2), CommitMode::kReplace));
+  store_.reset();
+  Reopen(StoreAccess::kRead);
+  // Without a namer free slots aren't looked into.
+  ASSERT_OK_AND_ASSIGN(const Leftovers found, store_->ListLeftovers(nullptr));
+  EXPECT_EQ(found.total(LeftoverKind::kRecord).count, 0u);
+}
+
 TEST_P(StoreContractTest, WhatLiesBesideWhatIsCommittedIsListedAndNothingIsChanged) {
   const Manifest committed = MakeManifest("s", kSmallRecord, 2);
   ASSERT_OK(TakeSnapshot(*store_, committed));
