@@ -89,6 +89,11 @@ class PosixIo final : public Io {
       if (error == EINVAL && options.direct) {
         // The kernel creates before it refuses. Only what is surely ours is removed.
         if (options.create && options.exclusive) ::unlink(path.c_str());
+        struct stat info {};
+        if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+          return Status::Corruption(
+              fmt::format("open {}: it is no file but a folder; remove it", path));
+        }
         return NoDirect(path, std::strerror(error));
       }
       return StatusFromErrno(error, fmt::format("open {}", path));

@@ -113,8 +113,7 @@ class ResumeJob {
     }
     manifest_ = std::move(*manifest);
     if (options_.save) {
-      KVBED_RETURN_IF_ERROR(
-          CheckNameIsFree(*store_, options_.store.spec, *options_.save, options_.replace));
+      KVBED_RETURN_IF_ERROR(CheckNameIsFree(*store_, *options_.save, options_.replace));
       WarnOfUnreadable(*store_, outcome_.report.warnings);
     }
     if (options_.ledger_file) {

@@ -155,7 +155,7 @@ class MainJob {
         name_ = fmt::format("run-{}", number);
       }
     }
-    KVBED_RETURN_IF_ERROR(CheckNameIsFree(*store_, options_.store.spec, name_, options_.replace));
+    KVBED_RETURN_IF_ERROR(CheckNameIsFree(*store_, name_, options_.replace));
     return CheckInjection(*store_, options_.injection, options_.store.spec);
   }
 

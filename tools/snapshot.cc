@@ -62,7 +62,7 @@ Result<RunReport> Snapshot(const SnapshotCommandOptions& options) {
   KVBED_ASSIGN_OR_RETURN(const std::unique_ptr<BlockStore> store,
                          OpenNamed(named, StoreAccess::kCreate, work.geometry.record_bytes()));
   KVBED_RETURN_IF_ERROR(CheckHoldsSnapshots(*store));
-  KVBED_RETURN_IF_ERROR(CheckNameIsFree(*store, options.store.spec, options.name, options.replace));
+  KVBED_RETURN_IF_ERROR(CheckNameIsFree(*store, options.name, options.replace));
   KVBED_RETURN_IF_ERROR(CheckRoom(*store, work.geometry.BlocksFor(prompt.ids.size() + decode_calls),
                                   work.geometry.record_bytes()));
   KVBED_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(std::move(opened), options.model));

@@ -86,15 +86,15 @@ Status CheckIsOurs(const StoreSpec& spec, const std::string& command) {
                   command, spec.ToString()));
 }
 
-Status CheckNameIsFree(BlockStore& store, const std::string& spec, const std::string& name,
-                       bool replace) {
+Status CheckNameIsFree(BlockStore& store, const std::string& name, bool replace) {
   KVBED_RETURN_IF_ERROR(ValidateSnapshotName(name));
   if (replace) return Status::Ok();
   KVBED_ASSIGN_OR_RETURN(const std::vector<ManifestSummary> snapshots, store.ListManifests());
   for (const ManifestSummary& snapshot : snapshots) {
     if (snapshot.name != name) continue;
-    return Status::InvalidArgument(fmt::format(
-        "{} has a snapshot {} already: choose another name, or --replace it", spec, name));
+    return Status::InvalidArgument(
+        fmt::format("{} has a snapshot {} already: choose another name, or --replace it",
+                    store.info().spec, name));
   }
   return Status::Ok();
 }

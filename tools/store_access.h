@@ -46,8 +46,7 @@ Status CheckHoldsSnapshots(const BlockStore& store);
 Status CheckIsOurs(const StoreSpec& spec, const std::string& command);
 
 // Before any work: a name that is none, or that is taken when nothing is to be replaced.
-Status CheckNameIsFree(BlockStore& store, const std::string& spec, const std::string& name,
-                       bool replace);
+Status CheckNameIsFree(BlockStore& store, const std::string& name, bool replace);
 
 // A warning for each snapshot whose manifest can't be read: while there is one, no slot that it may
 // name is used again, so that the store only grows.

@@ -70,6 +70,12 @@ TEST_F(PosixIoTest, DirectThatIsRefusedIsAnError) {
   EXPECT_OK(io_->Open("/proc/self/status", {}));
 }
 
+TEST_F(PosixIoTest, AFolderInAFilesPlaceIsCalledOneAlsoWithDirect) {
+  ASSERT_TRUE(std::filesystem::create_directory(folder_ / "f"));
+  EXPECT_TRUE(FailsWith(StatusOf(io_->Open(folder_ / "f", {.direct = true})),
+                        StatusCode::kCorruption, "no file but a folder"));
+}
+
 TEST_F(PosixIoTest, AMovedFileIsOpenOnce) {
   File file = Create("f");
   const int fd = file.fd();
