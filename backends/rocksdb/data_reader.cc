@@ -46,7 +46,6 @@ class StretchReader {
       for (IoRequest* request : reaped_) Land(*static_cast<Piece*>(request->owner));
       if (status.ok()) Refill();
     }
-    if (!status.ok()) loan_.MarkBroken();
     return status;
   }
 

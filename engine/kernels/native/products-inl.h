@@ -81,83 +81,84 @@ void AddRows(const float* a, uint64_t a_stride, const float* b, uint64_t b_strid
   add(AddProducts<1, kTiles>, 1);
 }
 
-// Pairs of bf16, [pairs][kTileRows][2], to floats, [2 * pairs][kTileRows].
+// Pairs of bf16, a word each: the first of a pair is the word's lower half.
+inline constexpr hn::Rebind<uint32_t, Floats> kPairs;
+HWY_INLINE Vector FirstOfPairs(hn::Vec<hn::Rebind<uint32_t, Floats>> pairs) {
+  return hn::BitCast(kFloats, hn::ShiftLeft<16>(pairs));
+}
+HWY_INLINE Vector SecondOfPairs(hn::Vec<hn::Rebind<uint32_t, Floats>> pairs) {
+  return hn::BitCast(kFloats, hn::And(pairs, hn::Set(kPairs, 0xffff0000u)));
+}
+
+// [pairs][kTileRows][2] to floats, [2 * pairs][kTileRows].
 HWY_INLINE void TileToFloats(const uint16_t* from, uint32_t pairs, float* to) {
-  const hn::Rebind<uint32_t, Floats> words;
   const auto* in = reinterpret_cast<const uint32_t*>(from);
   for (uint32_t p = 0; p < pairs; ++p, in += kTileRows, to += 2 * kTileRows) {
     for (uint32_t i = 0; i < kTileRows; i += kLanes) {
-      const auto pair = hn::LoadU(words, in + i);
-      hn::StoreU(hn::BitCast(kFloats, hn::ShiftLeft<16>(pair)), kFloats, to + i);
-      hn::StoreU(hn::BitCast(kFloats, hn::And(pair, hn::Set(words, 0xffff0000u))), kFloats,
-                 to + kTileRows + i);
+      const auto pair = hn::LoadU(kPairs, in + i);
+      hn::StoreU(FirstOfPairs(pair), kFloats, to + i);
+      hn::StoreU(SecondOfPairs(pair), kFloats, to + kTileRows + i);
     }
   }
 }
 
 // The sums of rows [row, row + rows) over kTiles tiles, [rows][kTiles * kTileRows]; `rows` is at
 // most kPanelLines.
-template <uint32_t kTiles>
-HWY_INLINE void SumPanel(const Product& product, const float*, uint32_t row, uint32_t rows,
-                         uint32_t tile, float* sums) {
-  const auto* const a = static_cast<const float*>(product.a) + row * product.a_stride;
+template <class Element, uint32_t kTiles>
+HWY_INLINE void SumPanel(const Product& product, uint32_t row, uint32_t rows, uint32_t tile,
+                         float* sums) {
+  const auto* const a = static_cast<const Element*>(product.a) + row * product.a_stride;
   const uint64_t tile_elements = uint64_t{product.columns} * kTileRows;
-  const auto* const b = static_cast<const float*>(product.b) + tile * tile_elements;
-  AddRows<kTiles>(a, product.a_stride, b, tile_elements, product.columns, rows, sums);
-}
-template <uint32_t kTiles>
-HWY_INLINE void SumPanel(const Product& product, const uint16_t*, uint32_t row, uint32_t rows,
-                         uint32_t tile, float* sums) {
-  const auto* const a = static_cast<const uint16_t*>(product.a) + row * product.a_stride;
-  const uint64_t tile_elements = uint64_t{product.columns} * kTileRows;
-  const auto* const b = static_cast<const uint16_t*>(product.b) + tile * tile_elements;
-  float a_floats[kPanelLines * kPanelDepth];
-  float b_floats[kTiles * kPanelDepth * kTileRows];
-  for (uint32_t first = 0; first < product.columns; first += kPanelDepth) {
-    const uint32_t depth = std::min(kPanelDepth, product.columns - first);
-    for (uint32_t i = 0; i < rows; ++i) {
-      for (uint32_t k = 0; k < depth; k += kTileRows) {
-        Store(Load(a + i * product.a_stride + first + k), a_floats + i * kPanelDepth + k);
+  const auto* const b = static_cast<const Element*>(product.b) + tile * tile_elements;
+  if constexpr (sizeof(Element) == sizeof(float)) {
+    AddRows<kTiles>(a, product.a_stride, b, tile_elements, product.columns, rows, sums);
+  } else {
+    float a_floats[kPanelLines * kPanelDepth];
+    float b_floats[kTiles * kPanelDepth * kTileRows];
+    for (uint32_t first = 0; first < product.columns; first += kPanelDepth) {
+      const uint32_t depth = std::min(kPanelDepth, product.columns - first);
+      for (uint32_t i = 0; i < rows; ++i) {
+        for (uint32_t k = 0; k < depth; k += kTileRows) {
+          Store(Load(a + i * product.a_stride + first + k), a_floats + i * kPanelDepth + k);
+        }
       }
+      for (uint32_t t = 0; t < kTiles; ++t) {
+        TileToFloats(b + t * tile_elements + uint64_t{first} * kTileRows, depth / 2,
+                     b_floats + t * kPanelDepth * kTileRows);
+      }
+      AddRows<kTiles>(a_floats, kPanelDepth, b_floats, kPanelDepth * kTileRows, depth, rows, sums);
     }
-    for (uint32_t t = 0; t < kTiles; ++t) {
-      TileToFloats(b + t * tile_elements + uint64_t{first} * kTileRows, depth / 2,
-                   b_floats + t * kPanelDepth * kTileRows);
-    }
-    AddRows<kTiles>(a_floats, kPanelDepth, b_floats, kPanelDepth * kTileRows, depth, rows, sums);
   }
 }
 
 // The sums of one row over kWideTiles tiles, straight from memory: each number of `b` is used once.
-HWY_INLINE void SumRow(const Product& product, const float*, uint32_t tile, float* sums) {
+template <class Element>
+HWY_INLINE void SumRow(const Product& product, uint32_t tile, float* sums) {
+  const auto* const a = static_cast<const Element*>(product.a);
   const uint64_t tile_elements = uint64_t{product.columns} * kTileRows;
-  AddProducts<1, kWideTiles>(static_cast<const float*>(product.a), product.a_stride,
-                             static_cast<const float*>(product.b) + tile * tile_elements,
-                             tile_elements, product.columns, sums);
-}
-HWY_INLINE void SumRow(const Product& product, const uint16_t*, uint32_t tile, float* sums) {
-  constexpr uint32_t kSums = kWideTiles * kVectors;
-  const hn::Rebind<uint32_t, Floats> words;
-  const uint64_t tile_words = uint64_t{product.columns} / 2 * kTileRows;
-  const auto* const a = static_cast<const uint16_t*>(product.a);
-  const auto* b = static_cast<const uint32_t*>(product.b) + tile * tile_words;
-  Vector all[kSums];
+  const auto* const tiles = static_cast<const Element*>(product.b) + tile * tile_elements;
+  if constexpr (sizeof(Element) == sizeof(float)) {
+    AddProducts<1, kWideTiles>(a, product.a_stride, tiles, tile_elements, product.columns, sums);
+  } else {
+    constexpr uint32_t kSums = kWideTiles * kVectors;
+    const uint64_t tile_words = tile_elements / 2;
+    const auto* b = reinterpret_cast<const uint32_t*>(tiles);
+    Vector all[kSums];
 #pragma GCC unroll 16
-  for (Vector& sum : all) sum = hn::Zero(kFloats);
-  for (uint32_t k = 0; k < product.columns; k += 2, b += kTileRows) {
-    const auto pair = hn::Set(words, uint32_t{a[k + 1]} << 16 | a[k]);
-    const Vector first = hn::BitCast(kFloats, hn::ShiftLeft<16>(pair));
-    const Vector second = hn::BitCast(kFloats, hn::And(pair, hn::Set(words, 0xffff0000u)));
+    for (Vector& sum : all) sum = hn::Zero(kFloats);
+    for (uint32_t k = 0; k < product.columns; k += 2, b += kTileRows) {
+      const auto pair = hn::Set(kPairs, uint32_t{a[k + 1]} << 16 | a[k]);
+      const Vector first = FirstOfPairs(pair), second = SecondOfPairs(pair);
 #pragma GCC unroll 16
-    for (uint32_t j = 0; j < kSums; ++j) {
-      const auto pairs = hn::LoadU(words, b + j / kVectors * tile_words + j % kVectors * kLanes);
-      all[j] = hn::MulAdd(first, hn::BitCast(kFloats, hn::ShiftLeft<16>(pairs)), all[j]);
-      all[j] = hn::MulAdd(second, hn::BitCast(kFloats, hn::And(pairs, hn::Set(words, 0xffff0000u))),
-                          all[j]);
+      for (uint32_t j = 0; j < kSums; ++j) {
+        const auto pairs = hn::LoadU(kPairs, b + j / kVectors * tile_words + j % kVectors * kLanes);
+        all[j] = hn::MulAdd(first, FirstOfPairs(pairs), all[j]);
+        all[j] = hn::MulAdd(second, SecondOfPairs(pairs), all[j]);
+      }
     }
-  }
 #pragma GCC unroll 16
-  for (uint32_t j = 0; j < kSums; ++j) hn::StoreU(all[j], kFloats, sums + j * kLanes);
+    for (uint32_t j = 0; j < kSums; ++j) hn::StoreU(all[j], kFloats, sums + j * kLanes);
+  }
 }
 
 template <class Element>
@@ -174,13 +175,12 @@ void PutSums(const Product& product, uint32_t row, uint32_t rows, uint32_t tile,
 
 template <class Element>
 void Multiply(const KernelTable&, const Product& product) {
-  const Element* const kind = nullptr;
   const uint32_t end = product.tile + product.tiles;
   uint32_t tile = product.tile;
   if (product.rows == 1) {
     for (; tile + kWideTiles <= end; tile += kWideTiles) {
       float sums[kWideTiles * kTileRows] = {};
-      SumRow(product, kind, tile, sums);
+      SumRow<Element>(product, tile, sums);
       PutSums<Element>(product, 0, 1, tile, kWideTiles, sums);
     }
   }
@@ -190,7 +190,7 @@ void Multiply(const KernelTable&, const Product& product) {
       const uint32_t rows = std::min(kPanelLines, product.rows - row);
       float sums[kPanelLines * kTiles * kTileRows];
       std::fill_n(sums, rows * kTiles * kTileRows, 0.0f);
-      SumPanel<kTiles>(product, kind, row, rows, tile, sums);
+      SumPanel<Element, kTiles>(product, row, rows, tile, sums);
       PutSums<Element>(product, row, rows, tile, kTiles, sums);
     }
     tile += kTiles;
