@@ -101,7 +101,7 @@ void AddStoreTuningOptions(OptionSet& set, StoreOptions& options) {
   set.OneOf("--direct", "direct I/O, past the page cache [required]", options.direct,
             {"required", "optional", "off"});
   set.Parsed("--capacity", "SIZE",
-             "most that the store may take, as in 10GiB [free space less a reserve]",
+             "most that the store may take, as in 10GiB [0: free space less a reserve]",
              options.capacity, SizeOf("--capacity"));
   set.OneOf("--sync",
             "none publishes without waiting for the data; files: has commit and block too [full]",
