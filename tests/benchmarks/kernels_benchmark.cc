@@ -91,26 +91,55 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * b.bytes()));
 }
 
-// K and V of one head over a chunk of the context.
-void PackKeysOfAChunk(benchmark::State& state, const KernelTable& table) {
-  Elements rows(table.dtype, kChunkTokens, kHeadDim);
+// K and V of one head over a chunk of the context, by `lines` rows.
+void AttendAChunk(benchmark::State& state, const KernelTable& table, bool keys, uint32_t lines) {
+  Elements rows(table.dtype, kChunkTokens, kHeadDim), a(table.dtype, lines, kChunkTokens);
   const auto pointers = rows.Rows();
   AlignedBuffer packed = AlignedBuffer::Allocate(rows.bytes()).value();
+  AlignedBuffer out = Floats(uint64_t{lines} * kChunkTokens);
+  const auto kernel = keys ? table.score_keys : table.weigh_values;
+  const auto pack = keys ? table.pack_keys : table.pack_values;
   for (auto _ : state) {
-    table.pack_keys(pointers.data(), kChunkTokens, kHeadDim, packed.bytes().data());
+    if (kernel != nullptr) {
+      kernel({.a = a.Row(0),
+              .a_stride = kChunkTokens,
+              .lines = lines,
+              .rows = pointers.data(),
+              .tokens = kChunkTokens,
+              .columns = kHeadDim,
+              .out = AsFloats(out),
+              .out_stride = kChunkTokens});
+    } else {
+      pack(pointers.data(), kChunkTokens, kHeadDim, packed.bytes().data());
+      table.multiply(table, {.a = a.Row(0),
+                             .a_stride = kChunkTokens,
+                             .rows = lines,
+                             .columns = keys ? kHeadDim : kChunkTokens,
+                             .b = packed.bytes().data(),
+                             .tile = 0,
+                             .tiles = TilesFor(keys ? kChunkTokens : kHeadDim),
+                             .into = Into::kFloats,
+                             .out = AsFloats(out),
+                             .out_stride = kChunkTokens});
+    }
     benchmark::ClobberMemory();
   }
+  const double operations = 2.0 * lines * kHeadDim * kChunkTokens;
+  state.counters["FLOP/s"] =
+      benchmark::Counter(operations, benchmark::Counter::kIsIterationInvariantRate);
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * rows.bytes()));
 }
-void PackValuesOfAChunk(benchmark::State& state, const KernelTable& table) {
-  Elements rows(table.dtype, kChunkTokens, kHeadDim);
-  const auto pointers = rows.Rows();
-  AlignedBuffer packed = AlignedBuffer::Allocate(rows.bytes()).value();
-  for (auto _ : state) {
-    table.pack_values(pointers.data(), kChunkTokens, kHeadDim, packed.bytes().data());
-    benchmark::ClobberMemory();
-  }
-  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * rows.bytes()));
+void ScoreKeysByThree(benchmark::State& state, const KernelTable& table) {
+  AttendAChunk(state, table, true, 3);
+}
+void ScoreKeysByMany(benchmark::State& state, const KernelTable& table) {
+  AttendAChunk(state, table, true, 96);
+}
+void WeighValuesByThree(benchmark::State& state, const KernelTable& table) {
+  AttendAChunk(state, table, false, 3);
+}
+void WeighValuesByMany(benchmark::State& state, const KernelTable& table) {
+  AttendAChunk(state, table, false, 96);
 }
 
 void SoftmaxOfAChunk(benchmark::State& state, const KernelTable& table) {
@@ -167,9 +196,14 @@ using KernelBenchmark = void (*)(benchmark::State&, const KernelTable&);
 
 void RegisterAll() {
   constexpr std::pair<const char*, KernelBenchmark> kPlain[] = {
-      {"pack_keys", PackKeysOfAChunk}, {"pack_values", PackValuesOfAChunk},
-      {"softmax", SoftmaxOfAChunk},    {"merge", MergeAChunk},
-      {"divide", DivideARow},          {"rms_norm", RmsNormOfARow},
+      {"score_keys/3", ScoreKeysByThree},
+      {"score_keys/96", ScoreKeysByMany},
+      {"weigh_values/3", WeighValuesByThree},
+      {"weigh_values/96", WeighValuesByMany},
+      {"softmax", SoftmaxOfAChunk},
+      {"merge", MergeAChunk},
+      {"divide", DivideARow},
+      {"rms_norm", RmsNormOfARow},
       {"rotate", RotateAHead}};
   for (const DType dtype : {DType::kBf16, DType::kFp32}) {
     for (const KernelTable& table : KernelTables(dtype)) {

@@ -124,6 +124,7 @@ class NativeKernels : public ::testing::TestWithParam<DType> {
       KernelTable tiles = tables_.back();
       tiles.name = tiles.arithmetic = "emulated tiles";
       tiles.multiply = MultiplyByTiles<EmulatedTiles>;
+      tiles.score_keys = tiles.weigh_values = nullptr;
       tables_.push_back(tiles);
     }
   }
@@ -218,6 +219,64 @@ TEST_P(NativeKernels, ProductsEndWhereTheyAreMeantTo) {
         const double gate = Dot(a, i, b, j), up = Dot(a, i, b, kTileRows + j);
         const double expected = gate / (1 + std::exp(-gate)) * up;
         EXPECT_NEAR(gated.At(i, j), expected, std::abs(expected) * 4 * step + 2e-4);
+      }
+    }
+  }
+}
+
+// Attention takes either, by the table and the head's size.
+TEST_P(NativeKernels, RowsInPlaceGiveTheBitsOfPackedOnes) {
+  const auto floats = [](uint64_t count) { return std::vector<float>(count, -1.0f); };
+  for (const KernelTable& table : tables_) {
+    if (table.score_keys == nullptr) continue;
+    SCOPED_TRACE(table.name);
+    for (const uint32_t columns : {32u, 64u, 128u, 160u, 256u}) {
+      for (const uint32_t tokens : {1u, 15u, 16u, 17u, 100u, 255u, kChunkTokens}) {
+        const Matrix rows = Matrix::Random(table.dtype, tokens, columns, tokens);
+        for (const uint32_t lines : {1u, 2u, 3u, 7u, 96u, 97u}) {
+          SCOPED_TRACE(testing::Message()
+                       << columns << " columns, " << tokens << " tokens, " << lines << " lines");
+          const Matrix queries = Matrix::Random(table.dtype, lines, columns, lines);
+          const uint32_t score_tiles = TilesFor(tokens);
+          std::vector<float> scores = floats(uint64_t{lines} * kChunkTokens),
+                             packed_scores = scores;
+          table.score_keys({.a = queries.Row(0),
+                            .a_stride = queries.stride(),
+                            .lines = lines,
+                            .rows = rows.Rows().data(),
+                            .tokens = tokens,
+                            .columns = columns,
+                            .out = scores.data(),
+                            .out_stride = kChunkTokens});
+          table.multiply(table, ProductOf(queries, Pack(table, rows), score_tiles, Into::kFloats,
+                                          packed_scores.data(), kChunkTokens));
+          for (uint32_t m = 0; m < lines; ++m) {
+            const uint64_t at = uint64_t{m} * kChunkTokens;
+            EXPECT_EQ(0, std::memcmp(&scores[at], &packed_scores[at], tokens * sizeof(float)));
+          }
+
+          Matrix weights(table.dtype, lines, kChunkTokens);
+          const Matrix random = Matrix::Random(table.dtype, lines, tokens, lines + 1);
+          for (uint32_t m = 0; m < lines; ++m) {
+            std::memcpy(weights.Row(m), random.Row(m), tokens * table.element_bytes());
+          }
+          std::vector<std::byte> packed(uint64_t{Padded(tokens)} * columns * table.element_bytes());
+          table.pack_values(rows.Rows().data(), tokens, columns, packed.data());
+          std::vector<float> acc = floats(uint64_t{lines} * columns), packed_acc = acc;
+          table.weigh_values({.a = weights.Row(0),
+                              .a_stride = kChunkTokens,
+                              .lines = lines,
+                              .rows = rows.Rows().data(),
+                              .tokens = tokens,
+                              .columns = columns,
+                              .out = acc.data(),
+                              .out_stride = columns});
+          Product product = ProductOf(weights, packed, TilesFor(columns), Into::kFloats,
+                                      packed_acc.data(), columns);
+          product.columns = Padded(tokens);
+          table.multiply(table, product);
+          EXPECT_EQ(0, std::memcmp(acc.data(), packed_acc.data(), acc.size() * sizeof(float)));
+        }
       }
     }
   }

@@ -32,7 +32,9 @@ NativeAttention::NativeAttention(const KernelTable& table, const ModelConfig& co
     scratch.acc.resize(lines * columns());
     scratch.state.resize(lines);
     scratch.state_acc.resize(lines * columns());
-    scratch.pointers.resize(kChunkTokens);
+    scratch.keys_at.resize(kChunkTokens);
+    scratch.values_at.resize(kChunkTokens);
+    scratch.ahead.reserve(uint64_t{2} * config.kv_heads * kChunkTokens);
     scratch.rounded.resize(columns() * element);
   }
 }
@@ -72,32 +74,80 @@ void NativeAttention::GatherQueries(const Call& call, const Tile& tile, uint32_t
   }
 }
 
-// The rows of K or V of the positions [first, first + tokens).
-void NativeAttention::PointAt(const Call& call, const Tile& tile, uint32_t kv_head, KvPart part,
-                              uint64_t first, uint32_t tokens, Scratch& scratch) const {
-  Sequence& sequence = *call.rows[tile.first_row].sequence;
-  const KvGeometry& geometry = sequence.pool().geometry();
-  const uint64_t row_bytes = config_.head_dim * geometry.element_bytes();
-  const uint64_t offset = geometry.HeadOffset(call.layer, part, kv_head);
-  uint64_t block = first / geometry.block_tokens, row = first % geometry.block_tokens;
-  for (uint32_t i = 0; i < tokens; ++block, row = 0) {
-    const std::byte* const rows = sequence.payload(block).data() + offset;
-    for (; row < geometry.block_tokens && i < tokens; ++row, ++i) {
-      scratch.pointers[i] = rows + row * row_bytes;
-    }
+uint32_t NativeAttention::TokensOf(const Call& call, const Part& part) const {
+  const Tile& tile = tiles_[part.tile];
+  // The last row sees most; what is hidden from an earlier one has the weight 0.
+  return Visible(call.rows[tile.first_row + tile.rows - 1], part.chunk);
+}
+
+template <class Take>
+void NativeAttention::ForEachBlock(const Call& call, const Part& part, const Take& take) const {
+  Sequence& sequence = *call.rows[tiles_[part.tile].first_row].sequence;
+  const uint32_t block_tokens = sequence.pool().geometry().block_tokens;
+  uint64_t at = part.chunk * kChunkTokens;
+  const uint64_t end = at + TokensOf(call, part);
+  while (at < end) {
+    const uint64_t block = at / block_tokens, first = at % block_tokens;
+    const uint64_t rows = std::min(block_tokens - first, end - at);
+    take(sequence.payload(block).data(), first, rows);
+    at += rows;
   }
 }
 
-// scores = q * K^T; weights = softmax; acc = weights * V, for every line of the tile.
-void NativeAttention::Chunk(const Call& call, const Tile& tile, uint32_t kv_head, uint64_t chunk,
-                            Scratch& scratch) const {
-  const uint64_t first = chunk * kChunkTokens;
-  // The last row sees most; what is hidden from an earlier one has the weight 0.
-  const uint32_t tokens = Visible(call.rows[tile.first_row + tile.rows - 1], chunk);
-  const uint32_t lines = Lines(tile), head_dim = config_.head_dim;
+void NativeAttention::PointAt(const Call& call, const Part& part, KvPart kv,
+                              std::vector<const void*>& rows) const {
+  const KvGeometry& geometry = call.rows[tiles_[part.tile].first_row].sequence->pool().geometry();
+  const uint64_t row_bytes = config_.head_dim * geometry.element_bytes();
+  const uint64_t offset = geometry.HeadOffset(call.layer, kv, part.kv_head);
+  const void** row = rows.data();
+  ForEachBlock(call, part, [&](const std::byte* payload, uint64_t first, uint64_t count) {
+    const std::byte* from = payload + offset + first * row_bytes;
+    for (uint64_t i = 0; i < count; ++i, from += row_bytes) *row++ = from;
+  });
+}
 
-  PointAt(call, tile, kv_head, KvPart::kK, first, tokens, scratch);
-  table_.pack_keys(scratch.pointers.data(), tokens, head_dim, scratch.keys.data());
+// Of `kv_heads` heads from the part's on.
+void NativeAttention::LookAhead(const Call& call, const Part& part, uint32_t kv_heads,
+                                Scratch& scratch) const {
+  const KvGeometry& geometry = call.rows[tiles_[part.tile].first_row].sequence->pool().geometry();
+  const uint64_t row_bytes = config_.head_dim * geometry.element_bytes();
+  scratch.ahead.clear();
+  scratch.fetched = 0;
+  if (!takes_rows()) return;
+  ForEachBlock(call, part, [&](const std::byte* payload, uint64_t first, uint64_t count) {
+    for (const KvPart kv : {KvPart::kK, KvPart::kV}) {
+      for (uint32_t i = 0; i < kv_heads; ++i) {
+        const std::byte* from =
+            payload + first * row_bytes + geometry.HeadOffset(call.layer, kv, part.kv_head + i);
+        for (uint64_t k = 0; k < count; ++k, from += row_bytes) scratch.ahead.push_back(from);
+      }
+    }
+  });
+}
+
+std::span<const void* const> NativeAttention::Ahead(uint32_t tokens, Scratch& scratch) {
+  const size_t first = scratch.fetched;
+  scratch.fetched = std::min(first + tokens, scratch.ahead.size());
+  return std::span(scratch.ahead).subspan(first, scratch.fetched - first);
+}
+
+void NativeAttention::ScoreKeys(uint32_t lines, uint32_t tokens, Scratch& scratch) const {
+  const uint32_t head_dim = config_.head_dim;
+  if (takes_rows()) {
+    const auto next = Ahead(tokens, scratch);
+    table_.score_keys({.a = scratch.queries.data(),
+                       .a_stride = head_dim,
+                       .lines = lines,
+                       .rows = scratch.keys_at.data(),
+                       .tokens = tokens,
+                       .columns = head_dim,
+                       .next = next.data(),
+                       .next_tokens = static_cast<uint32_t>(next.size()),
+                       .out = scratch.scores.data(),
+                       .out_stride = kChunkTokens});
+    return;
+  }
+  table_.pack_keys(scratch.keys_at.data(), tokens, head_dim, scratch.keys.data());
   table_.multiply(table_, {.a = scratch.queries.data(),
                            .a_stride = Padded(head_dim),
                            .rows = lines,
@@ -108,20 +158,25 @@ void NativeAttention::Chunk(const Call& call, const Tile& tile, uint32_t kv_head
                            .into = Into::kFloats,
                            .out = scratch.scores.data(),
                            .out_stride = kChunkTokens});
-  const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
-  const uint64_t line_bytes = uint64_t{kChunkTokens} * table_.element_bytes();
-  for (uint32_t line = 0; line < lines; ++line) {
-    const uint32_t visible = Visible(call.rows[tile.first_row + line / group()], chunk);
-    std::byte* const weights = scratch.weights.data() + line * line_bytes;
-    if (visible == 0) {
-      std::memset(weights, 0, Padded(tokens) * table_.element_bytes());
-      continue;
-    }
-    scratch.sums[line] = table_.softmax(scratch.scores.data() + line * kChunkTokens, visible,
-                                        Padded(tokens), scale, weights);
+}
+
+void NativeAttention::WeighValues(uint32_t lines, uint32_t tokens, Scratch& scratch) const {
+  const uint32_t head_dim = config_.head_dim;
+  if (takes_rows()) {
+    const auto next = Ahead(tokens, scratch);
+    table_.weigh_values({.a = scratch.weights.data(),
+                         .a_stride = kChunkTokens,
+                         .lines = lines,
+                         .rows = scratch.values_at.data(),
+                         .tokens = tokens,
+                         .columns = head_dim,
+                         .next = next.data(),
+                         .next_tokens = static_cast<uint32_t>(next.size()),
+                         .out = scratch.acc.data(),
+                         .out_stride = columns()});
+    return;
   }
-  PointAt(call, tile, kv_head, KvPart::kV, first, tokens, scratch);
-  table_.pack_values(scratch.pointers.data(), tokens, head_dim, scratch.values.data());
+  table_.pack_values(scratch.values_at.data(), tokens, head_dim, scratch.values.data());
   table_.multiply(table_, {.a = scratch.weights.data(),
                            .a_stride = kChunkTokens,
                            .rows = lines,
@@ -132,6 +187,30 @@ void NativeAttention::Chunk(const Call& call, const Tile& tile, uint32_t kv_head
                            .into = Into::kFloats,
                            .out = scratch.acc.data(),
                            .out_stride = columns()});
+}
+
+// scores = q * K^T; weights = softmax; acc = weights * V, for every line of the tile.
+void NativeAttention::Chunk(const Call& call, const Part& part, Scratch& scratch) const {
+  const Tile& tile = tiles_[part.tile];
+  const uint32_t lines = Lines(tile);
+  const uint32_t tokens = TokensOf(call, part);
+  PointAt(call, part, KvPart::kK, scratch.keys_at);
+  PointAt(call, part, KvPart::kV, scratch.values_at);
+
+  ScoreKeys(lines, tokens, scratch);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
+  const uint64_t line_bytes = uint64_t{kChunkTokens} * table_.element_bytes();
+  for (uint32_t line = 0; line < lines; ++line) {
+    const uint32_t visible = Visible(call.rows[tile.first_row + line / group()], part.chunk);
+    std::byte* const weights = scratch.weights.data() + line * line_bytes;
+    if (visible == 0) {
+      std::memset(weights, 0, Padded(tokens) * table_.element_bytes());
+      continue;
+    }
+    scratch.sums[line] = table_.softmax(scratch.scores.data() + line * kChunkTokens, visible,
+                                        Padded(tokens), scale, weights);
+  }
+  WeighValues(lines, tokens, scratch);
 }
 
 void NativeAttention::MergeChunk(const Call& call, const Tile& tile, uint64_t chunk,
@@ -167,26 +246,31 @@ void NativeAttention::Finish(const Call& call, const Tile& tile, uint32_t kv_hea
 void NativeAttention::ByTile(const Call& call) {
   team_.ForEach(tiles_.size() * config_.kv_heads, [&](uint32_t thread, uint64_t unit) {
     // The last tiles see most: they go first.
-    const Tile& tile = tiles_[tiles_.size() - 1 - unit / config_.kv_heads];
-    const auto kv_head = static_cast<uint32_t>(unit % config_.kv_heads);
+    Part part{.tile = static_cast<uint32_t>(tiles_.size() - 1 - unit / config_.kv_heads),
+              .kv_head = static_cast<uint32_t>(unit % config_.kv_heads)};
+    const Tile& tile = tiles_[part.tile];
     Scratch& scratch = scratch_[thread];
-    GatherQueries(call, tile, kv_head, scratch);
+    GatherQueries(call, tile, part.kv_head, scratch);
     const uint64_t chunks = ChunksOf(call, tile);
-    for (uint64_t chunk = 0; chunk < chunks; ++chunk) {
-      Chunk(call, tile, kv_head, chunk, scratch);
-      MergeChunk(call, tile, chunk, scratch.sums.data(), scratch.acc.data(), scratch);
+    for (; part.chunk < chunks; ++part.chunk) {
+      Part next = part;
+      ++next.chunk;
+      LookAhead(call, next, 1, scratch);
+      Chunk(call, part, scratch);
+      MergeChunk(call, tile, part.chunk, scratch.sums.data(), scratch.acc.data(), scratch);
     }
-    Finish(call, tile, kv_head, scratch);
+    Finish(call, tile, part.kv_head, scratch);
   });
 }
 
-// Few tiles: chunks of the context are shared out, and merged afterwards in the same order.
+// Few tiles: chunks of the context are shared out, and merged afterwards in the same order. A
+// record has the K and V of all heads side by side, so the heads of a chunk follow each other.
 void NativeAttention::ByChunk(const Call& call) {
   parts_.clear();
   uint64_t lines = 0;
   for (uint32_t t = 0; t < tiles_.size(); ++t) {
-    for (uint32_t kv_head = 0; kv_head < config_.kv_heads; ++kv_head) {
-      for (uint64_t chunk = 0; chunk < ChunksOf(call, tiles_[t]); ++chunk) {
+    for (uint64_t chunk = 0; chunk < ChunksOf(call, tiles_[t]); ++chunk) {
+      for (uint32_t kv_head = 0; kv_head < config_.kv_heads; ++kv_head) {
         parts_.push_back({.tile = t, .kv_head = kv_head, .chunk = chunk, .first_line = lines});
         lines += Lines(tiles_[t]);
       }
@@ -194,24 +278,38 @@ void NativeAttention::ByChunk(const Call& call) {
   }
   if (part_sums_.size() < lines) part_sums_.resize(lines);
   if (part_acc_.size() < lines * columns()) part_acc_.resize(lines * columns());
-  team_.ForEach(parts_.size(), [&](uint32_t thread, uint64_t unit) {
-    const Part& part = parts_[unit];
-    const Tile& tile = tiles_[part.tile];
+  // Where that leaves enough for all threads, one takes all heads of a chunk.
+  const bool whole = parts_.size() >= uint64_t{4} * team_.size() * config_.kv_heads;
+  const uint32_t heads = whole ? config_.kv_heads : 1;
+  team_.ForEach(parts_.size() / heads, [&](uint32_t thread, uint64_t unit) {
     Scratch& scratch = scratch_[thread];
-    GatherQueries(call, tile, part.kv_head, scratch);
-    Chunk(call, tile, part.kv_head, part.chunk, scratch);
-    std::copy_n(scratch.sums.begin(), Lines(tile), part_sums_.begin() + part.first_line);
-    std::copy_n(scratch.acc.begin(), uint64_t{Lines(tile)} * columns(),
-                part_acc_.begin() + part.first_line * columns());
+    // What this thread comes to next when the others keep pace.
+    const uint64_t next = (unit + team_.size()) * heads;
+    LookAhead(call, next < parts_.size() ? parts_[next] : Part{.chunk = UINT32_MAX}, heads,
+              scratch);
+    for (uint32_t i = 0; i < heads; ++i) {
+      const Part& part = parts_[unit * heads + i];
+      const Tile& tile = tiles_[part.tile];
+      GatherQueries(call, tile, part.kv_head, scratch);
+      Chunk(call, part, scratch);
+      std::copy_n(scratch.sums.begin(), Lines(tile), part_sums_.begin() + part.first_line);
+      std::copy_n(scratch.acc.begin(), uint64_t{Lines(tile)} * columns(),
+                  part_acc_.begin() + part.first_line * columns());
+    }
   });
   Scratch& scratch = scratch_[0];
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    const Part& part = parts_[i];
-    const Tile& tile = tiles_[part.tile];
-    MergeChunk(call, tile, part.chunk, part_sums_.data() + part.first_line,
-               part_acc_.data() + part.first_line * columns(), scratch);
-    const bool last = i + 1 == parts_.size() || parts_[i + 1].chunk == 0;
-    if (last) Finish(call, tile, part.kv_head, scratch);
+  const Part* first_of_tile = parts_.data();
+  for (const Tile& tile : tiles_) {
+    const uint64_t chunks = ChunksOf(call, tile);
+    for (uint32_t kv_head = 0; kv_head < config_.kv_heads; ++kv_head) {
+      for (uint64_t chunk = 0; chunk < chunks; ++chunk) {
+        const Part& part = first_of_tile[chunk * config_.kv_heads + kv_head];
+        MergeChunk(call, tile, chunk, part_sums_.data() + part.first_line,
+                   part_acc_.data() + part.first_line * columns(), scratch);
+      }
+      Finish(call, tile, kv_head, scratch);
+    }
+    first_of_tile += chunks * config_.kv_heads;
   }
 }
 

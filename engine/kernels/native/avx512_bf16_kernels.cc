@@ -156,6 +156,7 @@ KernelTable Avx512Bf16Table(const KernelTable& base) {
   table.multiply = Multiply;
   table.pack_keys = PackKeyPairs;
   table.pack_values = PackValuePairs;
+  table.score_keys = table.weigh_values = nullptr;  // pairs are summed as one
   return table;
 }
 

@@ -51,6 +51,23 @@ struct Product {
   uint64_t out_stride = 0;
 };
 
+// A product of attention: `lines` rows of elements, `a_stride` apart, and `tokens` rows of K or V
+// of `columns` elements, a multiple of kRowPad, wherever they lie; out: floats, a line `out_stride`
+// apart, whole tiles of kTileRows.
+struct KvProduct {
+  const void* a = nullptr;
+  uint64_t a_stride = 0;
+  uint32_t lines = 0;
+  const void* const* rows = nullptr;
+  uint32_t tokens = 0;  // at least 1
+  uint32_t columns = 0;
+  // `next_tokens` rows that will be wanted after these: they are fetched meanwhile.
+  const void* const* next = nullptr;
+  uint32_t next_tokens = 0;
+  float* out = nullptr;
+  uint64_t out_stride = 0;
+};
+
 // Softmax of one row over one chunk of the context, not yet divided by its sum.
 struct ChunkSums {
   float max = 0;  // of the scaled scores
@@ -77,6 +94,12 @@ struct KernelTable {
   // attention's V.
   void (*pack_values)(const void* const* rows, uint32_t tokens, uint32_t columns,
                       void* packed) = nullptr;
+  // The same bits as packing and multiplying, without packing; both null in a table whose products
+  // want packed tiles. Of a line with each token's row, over columns: out[line][token].
+  void (*score_keys)(const KvProduct& product) = nullptr;
+  // Of a line's numbers for each token, Padded(tokens) of them, with that column of the tokens'
+  // rows, over tokens: out[line][column].
+  void (*weigh_values)(const KvProduct& product) = nullptr;
   // `scores`, kChunkTokens floats, of which `tokens` count, are scaled; `weights` gets exp(score -
   // max), zero from `tokens` on up to `tokens_padded`.
   ChunkSums (*softmax)(const float* scores, uint32_t tokens, uint32_t tokens_padded, float scale,

@@ -61,21 +61,19 @@ HWY_INLINE Lanes MulAdd(const Lanes& a, const Lanes& b, const Lanes& c) {
   return Each([&](uint32_t i) HWY_ATTR { return hn::MulAdd(a.v[i], b.v[i], c.v[i]); });
 }
 
-HWY_INLINE Lanes Load(const float* from) {
-  return Each([&](uint32_t i) HWY_ATTR { return hn::LoadU(kFloats, from + i * kLanes); });
+HWY_INLINE Vector LoadVector(const float* from) { return hn::LoadU(kFloats, from); }
+// bf16 elements are the upper halves of floats.
+HWY_INLINE Vector LoadVector(const uint16_t* from) {
+  const hn::Rebind<uint16_t, Floats> halves;
+  const hn::Rebind<uint32_t, Floats> words;
+  return hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, from))));
+}
+template <class Element>
+HWY_INLINE Lanes Load(const Element* from) {
+  return Each([&](uint32_t i) HWY_ATTR { return LoadVector(from + i * kLanes); });
 }
 HWY_INLINE void Store(const Lanes& x, float* to) {
   for (uint32_t i = 0; i < kVectors; ++i) hn::StoreU(x.v[i], kFloats, to + i * kLanes);
-}
-
-// bf16 elements are the upper halves of floats.
-HWY_INLINE Lanes Load(const uint16_t* from) {
-  const hn::Rebind<uint16_t, Floats> halves;
-  const hn::Rebind<uint32_t, Floats> words;
-  return Each([&](uint32_t i) HWY_ATTR {
-    const auto half = hn::LoadU(halves, from + i * kLanes);
-    return hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(words, half)));
-  });
 }
 
 // To the nearest element, ties to even, as a float. A NaN stays one.

@@ -1,6 +1,5 @@
 // The native kernels for every instruction set that has fused multiply-add, through Highway. All
 // targets give the same bits: sums run over 16 lanes whatever a vector holds, and in one order.
-#include <hwy/cache_control.h>
 #include <hwy/detect_targets.h>
 
 // Scalable vectors can't stand in arrays; older sets don't fuse, but the baseline must be there.
@@ -14,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/kernels/native/kv_products-inl.h"
 #include "engine/kernels/native/lanes-inl.h"
 #include "engine/kernels/native/products-inl.h"
 
@@ -43,15 +43,6 @@ HWY_INLINE void Transpose4(const uint32_t* const rows[4], uint32_t word, uint32_
   store(3, hn::InterleaveUpper(two, ab_high, cd_high));
 }
 
-// Rows are short and far apart, which is nothing that a CPU foresees.
-constexpr uint32_t kRowsAhead = 32;
-HWY_INLINE void PrefetchRow(const void* const* rows, uint32_t row, uint32_t count, uint64_t bytes) {
-  if (row >= count) return;
-  for (uint64_t at = 0; at < bytes; at += 64) {
-    hwy::Prefetch(static_cast<const std::byte*>(rows[row]) + at);
-  }
-}
-
 template <class Element>
 void PackKeys(const void* const* rows, uint32_t tokens, uint32_t columns, void* packed) {
   // A pair of bf16 is moved as one word, as a float is.
@@ -62,9 +53,6 @@ void PackKeys(const void* const* rows, uint32_t tokens, uint32_t columns, void* 
     const uint32_t count = std::min(kTileRows, tokens - first);
     if (count < kTileRows || words_there < words) {
       std::memset(out, 0, uint64_t{words} * kTileRows * sizeof(uint32_t));
-    }
-    for (uint32_t j = 0; j < count; ++j) {
-      PrefetchRow(rows, first + kRowsAhead + j, tokens, columns * sizeof(Element));
     }
     const auto row = [&](uint32_t j) { return static_cast<const uint32_t*>(rows[first + j]); };
     const uint32_t by_four = count / 4 * 4, words_by_four = words_there / 4 * 4;
@@ -99,7 +87,6 @@ void PackValues(const void* const* rows, uint32_t tokens, uint32_t columns, void
     const uint32_t count = std::min(kTileRows, columns - tile * kTileRows);
     Element copies[kGroup][kTileRows] = {};  // of a tile that columns don't fill
     const auto line = [&](uint32_t k, Element* copy) -> const Element* {
-      if (tile == 0) PrefetchRow(rows, k + kRowsAhead, tokens, columns * sizeof(Element));
       if (k >= tokens) return kZeroes;
       const auto* const row = static_cast<const Element*>(rows[k]) + tile * kTileRows;
       if (count == kTileRows) return row;
@@ -213,6 +200,8 @@ KernelTable MakeTable(const char* name, DType dtype) {
           .put = PutSums<Element>,
           .pack_keys = PackKeys<Element>,
           .pack_values = PackValues<Element>,
+          .score_keys = ScoreKeys<Element>,
+          .weigh_values = WeighValues<Element>,
           .softmax = Softmax<Element>,
           .merge = Merge,
           .divide = Divide<Element>,

@@ -31,11 +31,23 @@ inline constexpr uint32_t kWideTiles = kLanes >= 8 ? 4 : 2;
 inline constexpr uint32_t kPanelDepth = 128;
 inline constexpr uint32_t kPanelLines = 96;
 
-// out[i][n] += sum of a[i][k] * b[k][n] for kRows rows of `a`, `a_stride` apart, over kTiles tiles
-// of floats, `b_stride` apart. out: kTiles * kTileRows floats a row.
-template <uint32_t kRows, uint32_t kTiles>
-void AddProducts(const float* a, uint64_t a_stride, const float* b, uint64_t b_stride,
-                 uint32_t depth, float* out) {
+// Tiles of floats, `stride` apart, each [k][kTileRows].
+struct FloatTiles {
+  const float* tiles;
+  uint64_t stride;
+
+  // Of k, vector j over all tiles.
+  HWY_INLINE Vector operator()(uint32_t k, uint32_t j) const {
+    return hn::LoadU(
+        kFloats, tiles + j / kVectors * stride + uint64_t{k} * kTileRows + j % kVectors * kLanes);
+  }
+};
+
+// out[i][n] += sum of a[i][k] * b[k][n] for kRows rows of `a`, `a_stride` apart, over kTiles tiles.
+// b(k, j): as FloatTiles gives it. out: kTiles * kTileRows floats a row.
+template <uint32_t kRows, uint32_t kTiles, class Tiles>
+HWY_INLINE void AddProducts(const float* a, uint64_t a_stride, const Tiles& b, uint32_t depth,
+                            float* out) {
   constexpr uint32_t kSums = kTiles * kVectors;
   // Unrolled wherever they are touched, so that they are registers.
   Vector sums[kRows][kSums];
@@ -49,8 +61,7 @@ void AddProducts(const float* a, uint64_t a_stride, const float* b, uint64_t b_s
   for (uint32_t k = 0; k < depth; ++k) {
 #pragma GCC unroll 16
     for (uint32_t j = 0; j < kSums; ++j) {
-      const Vector weights = hn::LoadU(
-          kFloats, b + j / kVectors * b_stride + uint64_t{k} * kTileRows + j % kVectors * kLanes);
+      const Vector weights = b(k, j);
 #pragma GCC unroll 16
       for (uint32_t i = 0; i < kRows; ++i) {
         sums[i][j] = hn::MulAdd(hn::Set(kFloats, a[i * a_stride + k]), weights, sums[i][j]);
@@ -67,18 +78,20 @@ void AddProducts(const float* a, uint64_t a_stride, const float* b, uint64_t b_s
 }
 
 // The same for any number of rows.
-template <uint32_t kTiles>
-void AddRows(const float* a, uint64_t a_stride, const float* b, uint64_t b_stride, uint32_t depth,
-             uint32_t rows, float* out) {
+template <uint32_t kTiles, class Tiles>
+void AddRows(const float* a, uint64_t a_stride, const Tiles& b, uint32_t depth, uint32_t rows,
+             float* out) {
   uint32_t m = 0;
-  const auto add = [&](auto products, uint32_t count) {
-    for (; m + count <= rows; m += count) {
-      products(a + m * a_stride, a_stride, b, b_stride, depth, out + m * kTiles * kTileRows);
+  const auto add = [&](auto count) HWY_ATTR {
+    constexpr uint32_t kRows = decltype(count)::value;
+    for (; m + kRows <= rows; m += kRows) {
+      AddProducts<kRows, kTiles>(a + m * a_stride, a_stride, b, depth,
+                                 out + m * kTiles * kTileRows);
     }
   };
-  add(AddProducts<kDeepRows, kTiles>, kDeepRows);
-  add(AddProducts<kFewRows, kTiles>, kFewRows);
-  add(AddProducts<1, kTiles>, 1);
+  add(std::integral_constant<uint32_t, kDeepRows>());
+  add(std::integral_constant<uint32_t, kFewRows>());
+  add(std::integral_constant<uint32_t, 1>());
 }
 
 // Pairs of bf16, a word each: the first of a pair is the word's lower half.
@@ -102,8 +115,29 @@ HWY_INLINE void TileToFloats(const uint16_t* from, uint32_t pairs, float* to) {
   }
 }
 
-// The sums of rows [row, row + rows) over kTiles tiles, [rows][kTiles * kTileRows]; `rows` is at
-// most kPanelLines.
+// sums += a * b over kTiles tiles, [rows][kTiles * kTileRows]: `rows` rows of `a`, at most
+// kPanelLines. to_floats(first, depth, to) writes a panel of b, that of k in [first, first +
+// depth): kTiles tiles of [kPanelDepth][kTileRows] floats.
+template <uint32_t kTiles, class Element, class ToFloats>
+HWY_INLINE void SumPanels(const Element* a, uint64_t a_stride, uint32_t rows, uint32_t columns,
+                          const ToFloats& to_floats, float* sums) {
+  float a_floats[kPanelLines * kPanelDepth];
+  float b_floats[kTiles * kPanelDepth * kTileRows];
+  for (uint32_t first = 0; first < columns; first += kPanelDepth) {
+    const uint32_t depth = std::min(kPanelDepth, columns - first);
+    for (uint32_t i = 0; i < rows; ++i) {
+      for (uint32_t k = 0; k < depth; k += kTileRows) {
+        Store(Load(a + i * a_stride + first + k), a_floats + i * kPanelDepth + k);
+      }
+    }
+    to_floats(first, depth, b_floats);
+    AddRows<kTiles>(a_floats, kPanelDepth, FloatTiles{b_floats, kPanelDepth * kTileRows}, depth,
+                    rows, sums);
+  }
+}
+
+// The sums of rows [row, row + rows) over kTiles packed tiles, [rows][kTiles * kTileRows]; `rows`
+// is at most kPanelLines.
 template <class Element, uint32_t kTiles>
 HWY_INLINE void SumPanel(const Product& product, uint32_t row, uint32_t rows, uint32_t tile,
                          float* sums) {
@@ -111,23 +145,15 @@ HWY_INLINE void SumPanel(const Product& product, uint32_t row, uint32_t rows, ui
   const uint64_t tile_elements = uint64_t{product.columns} * kTileRows;
   const auto* const b = static_cast<const Element*>(product.b) + tile * tile_elements;
   if constexpr (sizeof(Element) == sizeof(float)) {
-    AddRows<kTiles>(a, product.a_stride, b, tile_elements, product.columns, rows, sums);
+    AddRows<kTiles>(a, product.a_stride, FloatTiles{b, tile_elements}, product.columns, rows, sums);
   } else {
-    float a_floats[kPanelLines * kPanelDepth];
-    float b_floats[kTiles * kPanelDepth * kTileRows];
-    for (uint32_t first = 0; first < product.columns; first += kPanelDepth) {
-      const uint32_t depth = std::min(kPanelDepth, product.columns - first);
-      for (uint32_t i = 0; i < rows; ++i) {
-        for (uint32_t k = 0; k < depth; k += kTileRows) {
-          Store(Load(a + i * product.a_stride + first + k), a_floats + i * kPanelDepth + k);
-        }
-      }
+    const auto to_floats = [&](uint32_t first, uint32_t depth, float* to) HWY_ATTR {
       for (uint32_t t = 0; t < kTiles; ++t) {
         TileToFloats(b + t * tile_elements + uint64_t{first} * kTileRows, depth / 2,
-                     b_floats + t * kPanelDepth * kTileRows);
+                     to + t * kPanelDepth * kTileRows);
       }
-      AddRows<kTiles>(a_floats, kPanelDepth, b_floats, kPanelDepth * kTileRows, depth, rows, sums);
-    }
+    };
+    SumPanels<kTiles>(a, product.a_stride, rows, product.columns, to_floats, sums);
   }
 }
 
@@ -138,7 +164,8 @@ HWY_INLINE void SumRow(const Product& product, uint32_t tile, float* sums) {
   const uint64_t tile_elements = uint64_t{product.columns} * kTileRows;
   const auto* const tiles = static_cast<const Element*>(product.b) + tile * tile_elements;
   if constexpr (sizeof(Element) == sizeof(float)) {
-    AddProducts<1, kWideTiles>(a, product.a_stride, tiles, tile_elements, product.columns, sums);
+    AddProducts<1, kWideTiles>(a, product.a_stride, FloatTiles{tiles, tile_elements},
+                               product.columns, sums);
   } else {
     constexpr uint32_t kSums = kWideTiles * kVectors;
     const uint64_t tile_words = tile_elements / 2;
