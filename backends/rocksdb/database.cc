@@ -73,21 +73,29 @@ class NoLog final : public rocksdb::Logger {
   void Logv(const char*, va_list) override {}
 };
 
+constexpr std::string_view kWhatToDo = "put it back from a copy; nothing was changed";
+
 // RocksDB takes a database without CURRENT for none, makes a new one in its place and removes the
 // tables and blobs of the one that was there.
-Status CheckCurrent(Io& io, const std::string& path) {
+Status CheckIsWhole(Io& io, const std::string& path) {
   const auto entries = io.List(path);
   if (!entries.ok()) return Status::Ok();  // opening it says what is wrong
-  bool has_data = false;
+  bool has_current = false, has_manifest = false, has_data = false;
   for (const DirectoryEntry& entry : *entries) {
-    if (entry.name == "CURRENT") return Status::Ok();
+    has_current |= entry.name == "CURRENT";
+    has_manifest |= entry.name.starts_with("MANIFEST-");
     has_data |= entry.name.ends_with(".sst") || entry.name.ends_with(".blob");
   }
-  if (!has_data) return Status::Ok();
-  return Status::Corruption(fmt::format(
-      "{} has RocksDB's tables but no CURRENT, which says what counts of them: put it back from a "
-      "copy; nothing was changed",
-      path));
+  if (has_data && !has_current) {
+    return Status::Corruption(
+        fmt::format("{} has RocksDB's tables but no CURRENT, which says what counts of them: {}",
+                    path, kWhatToDo));
+  }
+  if (has_current && !has_manifest) {
+    return Status::Corruption(fmt::format(
+        "{} has no MANIFEST, RocksDB's list of what counts of its files: {}", path, kWhatToDo));
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -140,7 +148,7 @@ Status Database::DoOpen(Io& io) {
         "all databases; use one of them, or another process");
   }
   if (options_.write) KeepLargeAllocations();
-  KVBED_RETURN_IF_ERROR(CheckCurrent(io, options_.path));
+  KVBED_RETURN_IF_ERROR(CheckIsWhole(io, options_.path));
   rocksdb::DBOptions db;
   if (settings.fs == DbFileSystem::kSeam) {
     seam_ = std::make_shared<SeamFileSystem>(
@@ -187,6 +195,10 @@ Status Database::DoOpen(Io& io) {
   if (failed.code() == StatusCode::kOutOfSpace) {
     // A removal opens it too, and RocksDB writes a few files whenever it is opened.
     return Status::OutOfSpace(failed.message() + "; free some 64 KiB of the disk first");
+  }
+  if (failed.code() == StatusCode::kCorruption) {
+    return Status::Corruption(failed.message() +
+                              "; the database's files are damaged: put them back from a copy");
   }
   KVBED_RETURN_IF_ERROR(failed);
   crc_ = FindCrc32cInEffect();

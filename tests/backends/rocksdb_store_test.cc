@@ -481,21 +481,27 @@ TEST_F(RocksDbStoreTest, AFullDiskWhenItIsOpenedIsAnErrorAndNoAbort) {
 }
 
 // RocksDB would make a new database in its place, and remove what was there.
-TEST_F(RocksDbStoreTest, WithoutItsCurrentFileItIsDamagedAndNothingIsChanged) {
+TEST_F(RocksDbStoreTest, WithoutItsListOfFilesItIsDamagedAndNothingIsChanged) {
   for (const char* options : {"", "?wal=on", "?layout=index", "?fs=posix"}) {
     fs::remove_all(path_);
     ASSERT_OK(TakeSnapshot(*Open(StoreAccess::kCreate, options), s_));
-    const std::string current = path_ + "/db/CURRENT", aside = dir_ / "CURRENT";
-    fs::rename(current, aside);
-    const auto before = Files("");
-    for (const StoreAccess access :
-         {StoreAccess::kCreate, StoreAccess::kWrite, StoreAccess::kRead}) {
-      EXPECT_TRUE(FailsWith(StatusOf(TryOpen(access, options)), StatusCode::kCorruption,
-                            "put it back from a copy"))
-          << options;
+    for (const char* name : {"CURRENT", "MANIFEST-"}) {
+      std::string there;
+      for (const auto& entry : fs::directory_iterator(path_ + "/db")) {
+        if (entry.path().filename().string().starts_with(name)) there = entry.path();
+      }
+      const std::string aside = dir_ / "aside";
+      fs::rename(there, aside);
+      const auto before = Files("");
+      for (const StoreAccess access :
+           {StoreAccess::kCreate, StoreAccess::kWrite, StoreAccess::kRead}) {
+        EXPECT_TRUE(FailsWith(StatusOf(TryOpen(access, options)), StatusCode::kCorruption,
+                              "put it back from a copy"))
+            << options << name;
+      }
+      EXPECT_EQ(Files(""), before) << options << name;
+      fs::rename(aside, there);
     }
-    EXPECT_EQ(Files(""), before) << options;
-    fs::rename(aside, current);
     EXPECT_TRUE(IsWhole(*Open(StoreAccess::kWrite, options), s_)) << options;
   }
 }
