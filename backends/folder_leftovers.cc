@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "backends/disk_reserve.h"
 #include "backends/disk_space.h"
 #include "backends/manifest_folder.h"
 
@@ -11,7 +12,7 @@ namespace {
 bool IsOfEveryStore(const StoreFolder& folder, const DirectoryEntry& entry) {
   if (entry.is_directory) return entry.name == folder.contents_name();
   return entry.name == kIdentityFileName || entry.name == kLockFileName ||
-         entry.name == kRemoverLockFileName;
+         entry.name == kReserveFileName || entry.name == kRemoverLockFileName;
 }
 
 }  // namespace

@@ -156,6 +156,7 @@ enum class RenameMode { kReplace, kNoReplace };
 struct DirectoryEntry {
   std::string name;
   bool is_directory = false;
+  bool is_special = false;  // neither file nor folder: a link, a pipe, a socket, a device
   uint64_t size_bytes = 0;
   bool operator==(const DirectoryEntry&) const = default;
 };

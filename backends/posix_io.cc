@@ -53,6 +53,11 @@ Status NoDirect(const std::string& path, std::string_view why) {
       "open {} with O_DIRECT: {}; this filesystem has no direct I/O for it", path, why));
 }
 
+Status NoFile(const std::string& path) {
+  return Status::Corruption(
+      fmt::format("open {}: it is no file but a pipe, a socket or a device; remove it", path));
+}
+
 // It was opened without waiting for a pipe's other end; io_uring would take the flag for a request
 // not to wait for the disk either.
 Status CheckRegular(const File& file) {
@@ -62,8 +67,7 @@ Status CheckRegular(const File& file) {
   }
   // A folder is told by the reads that fail.
   if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
-    return Status::Corruption(fmt::format(
-        "open {}: it is no file but a pipe, a socket or a device; remove it", file.path()));
+    return NoFile(file.path());
   }
   const int flags = ::fcntl(file.fd(), F_GETFL);
   if (flags < 0 || ::fcntl(file.fd(), F_SETFL, flags & ~O_NONBLOCK) != 0) {
@@ -94,6 +98,7 @@ class PosixIo final : public Io {
           return Status::Corruption(
               fmt::format("open {}: it is no file but a folder; remove it", path));
         }
+        if (info.st_mode != 0 && !S_ISREG(info.st_mode)) return NoFile(path);
         return NoDirect(path, std::strerror(error));
       }
       return StatusFromErrno(error, fmt::format("open {}", path));
@@ -221,6 +226,7 @@ class PosixIo final : public Io {
       }
       entries.push_back({.name = std::string(name),
                          .is_directory = S_ISDIR(info.st_mode),
+                         .is_special = !S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode),
                          .size_bytes = static_cast<uint64_t>(info.st_size)});
     }
     if (errno != 0) return StatusFromErrno(errno, "list " + path);

@@ -136,7 +136,10 @@ Status BlobStore::Load() {
   snapshots_.Load(
       names, [this](const std::string& name) { return catalog_.Read(name); },
       [this](const Manifest& manifest) { return index_.AddManifest(manifest); });
-  return writes() ? RemoveOrphans() : Status::Ok();
+  if (!writes()) return Status::Ok();
+  KVBED_RETURN_IF_ERROR(RemoveOrphans());
+  database_->KeepRoom();
+  return Status::Ok();
 }
 
 // What a killed writer put and didn't commit.
@@ -383,6 +386,7 @@ Status BlobStore::DoRemoveManifest(const std::string& name) {
   }
   Status collected = DeleteRecords(IdsOf(freed));
   if (collected.ok()) collected = CollectGarbage();
+  database_->KeepRoom();
   return collected.WithContext(
       fmt::format("snapshot {} is removed, its space didn't come back", name));
 }

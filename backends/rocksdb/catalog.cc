@@ -66,6 +66,7 @@ FolderChange Catalog::Publish(const Manifest& manifest) {
 }
 
 FolderChange Catalog::Remove(const std::string& name) {
+  database_->MakeRoom();
   rocksdb::WriteBatch batch;
   batch.Delete(database_->family(DbFamily::kManifests), name);
   return Apply(batch);

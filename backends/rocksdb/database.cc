@@ -12,6 +12,7 @@
 #include <array>
 
 #include "backends/disk_space.h"
+#include "backends/rocksdb/database_files.h"
 #include "backends/rocksdb/late_errors.h"
 #include "backends/rocksdb/rocksdb_status.h"
 #include "backends/rocksdb/short_back_off.h"
@@ -75,13 +76,21 @@ class NoLog final : public rocksdb::Logger {
 
 constexpr std::string_view kWhatToDo = "put it back from a copy; nothing was changed";
 
-// RocksDB takes a database without CURRENT for none, makes a new one in its place and removes the
-// tables and blobs of the one that was there.
+// RocksDB takes a database without CURRENT, or with one that leads nowhere, for none, makes a new
+// one in its place and removes the tables and blobs of the one that was there; its own file system
+// waits for ever for the other end of a pipe.
 Status CheckIsWhole(Io& io, const std::string& path) {
   const auto entries = io.List(path);
   if (!entries.ok()) return Status::Ok();  // opening it says what is wrong
   bool has_current = false, has_manifest = false, has_data = false;
   for (const DirectoryEntry& entry : *entries) {
+    DirectoryEntry file = entry;
+    file.is_directory = false;
+    if ((entry.is_special || entry.is_directory) && IsDatabaseEntry(file)) {
+      return Status::Corruption(fmt::format(
+          "{}/{} is no file but a {}: {}", path, entry.name,
+          entry.is_directory ? "folder" : "link, a pipe, a socket or a device", kWhatToDo));
+    }
     has_current |= entry.name == "CURRENT";
     has_manifest |= entry.name.starts_with("MANIFEST-");
     has_data |= entry.name.ends_with(".sst") || entry.name.ends_with(".blob");
@@ -147,7 +156,10 @@ Status Database::DoOpen(Io& io) {
         "crc=fast and crc=stock exclude each other in one process: RocksDB has one function for "
         "all databases; use one of them, or another process");
   }
-  if (options_.write) KeepLargeAllocations();
+  if (options_.write) {
+    KeepLargeAllocations();
+    MakeRoom();  // an opening writes some 64 KiB
+  }
   KVBED_RETURN_IF_ERROR(CheckIsWhole(io, options_.path));
   rocksdb::DBOptions db;
   if (settings.fs == DbFileSystem::kSeam) {
@@ -193,10 +205,12 @@ Status Database::DoOpen(Io& io) {
   db_.reset(opened);
   Status failed = FromRocksDb(status, fmt::format("opening {}", options_.path));
   if (failed.code() == StatusCode::kOutOfSpace) {
-    // A removal opens it too, and RocksDB writes a few files whenever it is opened.
+    // A removal opens it too, and the reserve may have been gone.
     return Status::OutOfSpace(failed.message() + "; free some 64 KiB of the disk first");
   }
-  if (failed.code() == StatusCode::kCorruption) {
+  // Not what was asked for but what is there: the families, say, aren't.
+  const bool unfit = failed.code() == StatusCode::kInvalidArgument && !options_.create;
+  if (failed.code() == StatusCode::kCorruption || unfit) {
     return Status::Corruption(failed.message() +
                               "; the database's files are damaged: put them back from a copy");
   }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/disk_reserve.h"
 #include "backends/io.h"
 #include "backends/rocksdb/crc32c.h"
 #include "backends/rocksdb/seam_file_system.h"
@@ -24,6 +25,7 @@
 namespace kvbed {
 
 struct DatabaseOptions {
+  std::string folder;  // the store's
   std::string path;
   bool create = false;
   bool write = false;
@@ -65,6 +67,11 @@ class Database {
   // than comes back.
   Status CollectGarbage(const std::string& first_key, const std::string& last_key);
 
+  // Room for a removal on a full disk: kept from the time that a store is open, used when something
+  // is removed. For a database that is written.
+  void KeepRoom() const { reserve_.Take(); }
+  void MakeRoom() const { reserve_.ReleaseWhenFull(); }
+
   // The first error of a flush or compaction in the background; puts may go on returning ok while
   // it lasts. Ok once RocksDB recovered.
   Status BackgroundError() const;
@@ -83,7 +90,8 @@ class Database {
  private:
   class Listener;
 
-  Database(DatabaseOptions options) : options_(std::move(options)) {}
+  explicit Database(DatabaseOptions options)
+      : options_(std::move(options)), reserve_(options_.folder) {}
   Status DoOpen(Io& io);
   Status CheckLayout();
   // In software RocksDB's checksums would be most of a read's time, and each record is verified by
@@ -95,6 +103,7 @@ class Database {
   uint64_t Ticker(uint32_t ticker) const;
 
   DatabaseOptions options_;
+  const DiskReserve reserve_;
   RecordLayout layout_ = RecordLayout::kBlob;
   std::optional<Crc32cChoice> crc_choice_;
   Crc32cInEffect crc_;

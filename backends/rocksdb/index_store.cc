@@ -32,7 +32,9 @@ class DatabaseKeeper {
       if (index.Find(id) == nullptr) orphans.push_back({id, 0, 0});
     }
     places_.NoteFreed(orphans);
-    return places_.Wait();
+    KVBED_RETURN_IF_ERROR(places_.Wait());
+    database_->KeepRoom();
+    return Status::Ok();
   }
 
   Status Ready() {

@@ -65,7 +65,12 @@ rocksdb::IOStatus SeamFileSystem::NewSequentialFile(
     std::unique_ptr<rocksdb::FSSequentialFile>* result, rocksdb::IODebugContext* debug) {
   const DbFileKind kind = DbFileKindOf(path);
   if (kind == DbFileKind::kOther) return target()->NewSequentialFile(path, options, result, debug);
-  if (!IsData(kind)) return Hand(NewMetadataScanner(io_, path), result);
+  if (!IsData(kind)) {
+    const rocksdb::IOStatus status = Hand(NewMetadataScanner(io_, path), result);
+    // RocksDB as Debian builds it asserts that a failure to open IDENTITY is an I/O error.
+    return status.ok() || status.IsIOError() ? status
+                                             : rocksdb::IOStatus::IOError(status.ToString());
+  }
   return Hand(NewDataScanner(io_, pool_, path, DataOptions(kind, options_.direct)), result);
 }
 

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 #include <map>
 
+#include "backends/disk_reserve.h"
 #include "backends/faulty_io.h"
 #include "backends/open_store.h"
 #include "tests/backends/io_engines.h"
@@ -311,7 +313,7 @@ TEST_F(RocksDbStoreTest, ARemovalRewritesNoMoreThanItFrees) {
   EXPECT_GE(written, 12 * kRecord);
   EXPECT_LE(written, Number(*store, "gc_bytes_freed"));
   EXPECT_TRUE(IsWhole(*store, middle));
-  EXPECT_LE(store->info().allocated_bytes, 12 * kRecord + (1 << 20));
+  EXPECT_LE(store->info().allocated_bytes, 12 * kRecord + (1 << 20) + DiskReserve::kBytes);
 }
 
 TEST_F(RocksDbStoreTest, WhatACrashLeftGoesWithItsBlobs) {
@@ -503,6 +505,50 @@ TEST_F(RocksDbStoreTest, WithoutItsListOfFilesItIsDamagedAndNothingIsChanged) {
       fs::rename(aside, there);
     }
     EXPECT_TRUE(IsWhole(*Open(StoreAccess::kWrite, options), s_)) << options;
+  }
+}
+
+TEST_F(RocksDbStoreTest, WhatIsNoFileInAFilesPlaceIsDamageAndNothingIsChanged) {
+  for (const char* options : {"", "?layout=index", "?fs=posix"}) {
+    fs::remove_all(path_);
+    ASSERT_OK(TakeSnapshot(*Open(StoreAccess::kCreate, options), s_));
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path_ + "/db")) names.push_back(entry.path());
+    for (const std::string& name : names) {
+      const std::string aside = dir_ / "aside";
+      fs::rename(name, aside);
+      for (const char* kind : {"a pipe", "a link that leads nowhere", "a folder"}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", options, name, kind));
+        if (std::string_view(kind) == "a pipe") {
+          ASSERT_EQ(::mkfifo(name.c_str(), 0600), 0);
+        } else if (std::string_view(kind) == "a folder") {
+          fs::create_directory(name);
+        } else {
+          fs::create_symlink("/nonexistent/file", name);
+        }
+        for (const StoreAccess access : {StoreAccess::kCreate, StoreAccess::kRead}) {
+          EXPECT_TRUE(FailsWith(StatusOf(TryOpen(access, options)), StatusCode::kCorruption,
+                                "is no file but a"));
+        }
+        fs::remove(name);
+      }
+      fs::rename(aside, name);
+    }
+    EXPECT_TRUE(IsWhole(*Open(StoreAccess::kWrite, options), s_)) << options;
+  }
+}
+
+TEST_F(RocksDbStoreTest, KeepsRoomForARemovalBesideItsFiles) {
+  for (const char* options : {"", "?layout=index"}) {
+    fs::remove_all(path_);
+    ASSERT_OK(TakeSnapshot(*Open(StoreAccess::kCreate, options), s_));
+    const std::string reserve = path_ + "/RESERVE";
+    EXPECT_EQ(fs::file_size(reserve), DiskReserve::kBytes) << options;
+    // Whatever is in its place stays.
+    fs::remove(reserve);
+    fs::create_symlink("elsewhere", reserve);
+    EXPECT_TRUE(IsWhole(*Open(StoreAccess::kWrite, options), s_)) << options;
+    EXPECT_FALSE(fs::exists(path_ + "/elsewhere")) << options;
   }
 }
 

@@ -242,7 +242,8 @@ Json RepairJson(const RepairOutcome& outcome) {
 }  // namespace
 
 int ExitCodeOf(const CheckReport& report) {
-  if (report.check.damaged()) return kExitFailedCheck;
+  const bool damaged_beside = report.check.leftovers_status.code() == StatusCode::kCorruption;
+  if (report.check.damaged() || damaged_beside) return kExitFailedCheck;
   const bool failed = report.outcome && !report.outcome->repair.failure.ok();
   return report.check.all_read() && !failed ? kExitOk : kExitUnusable;
 }
