@@ -84,9 +84,7 @@ Status CheckIsWhole(Io& io, const std::string& path) {
   if (!entries.ok()) return Status::Ok();  // opening it says what is wrong
   bool has_current = false, has_manifest = false, has_data = false;
   for (const DirectoryEntry& entry : *entries) {
-    DirectoryEntry file = entry;
-    file.is_directory = false;
-    if ((entry.is_special || entry.is_directory) && IsDatabaseEntry(file)) {
+    if ((entry.is_special || entry.is_directory) && IsDatabaseName(entry.name)) {
       return Status::Corruption(fmt::format(
           "{}/{} is no file but a {}: {}", path, entry.name,
           entry.is_directory ? "folder" : "link, a pipe, a socket or a device", kWhatToDo));

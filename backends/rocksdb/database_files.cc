@@ -13,9 +13,7 @@ bool IsNumber(std::string_view text) {
 }  // namespace
 
 // RocksDB's file/filename.cc.
-bool IsDatabaseEntry(const DirectoryEntry& entry) {
-  if (entry.is_directory) return false;
-  const std::string_view name = entry.name;
+bool IsDatabaseName(std::string_view name) {
   for (const std::string_view whole : {"CURRENT", "IDENTITY", "LOCK", "LOG", "LOG.old"}) {
     if (name == whole) return true;
   }
@@ -29,6 +27,10 @@ bool IsDatabaseEntry(const DirectoryEntry& entry) {
     return IsNumber(stem);
   }
   return false;
+}
+
+bool IsDatabaseEntry(const DirectoryEntry& entry) {
+  return !entry.is_directory && IsDatabaseName(entry.name);
 }
 
 }  // namespace kvbed
