@@ -106,19 +106,18 @@ void NativeAttention::PointAt(const Call& call, const Part& part, KvPart kv,
   });
 }
 
-// Of `kv_heads` heads from the part's on.
-void NativeAttention::LookAhead(const Call& call, const Part& part, uint32_t kv_heads,
+void NativeAttention::LookAhead(const Call& call, const Part* part, uint32_t kv_heads,
                                 Scratch& scratch) const {
-  const KvGeometry& geometry = call.rows[tiles_[part.tile].first_row].sequence->pool().geometry();
-  const uint64_t row_bytes = config_.head_dim * geometry.element_bytes();
   scratch.ahead.clear();
   scratch.fetched = 0;
-  if (!takes_rows()) return;
-  ForEachBlock(call, part, [&](const std::byte* payload, uint64_t first, uint64_t count) {
+  if (part == nullptr || !takes_rows()) return;
+  const KvGeometry& geometry = call.rows[tiles_[part->tile].first_row].sequence->pool().geometry();
+  const uint64_t row_bytes = config_.head_dim * geometry.element_bytes();
+  ForEachBlock(call, *part, [&](const std::byte* payload, uint64_t first, uint64_t count) {
     for (const KvPart kv : {KvPart::kK, KvPart::kV}) {
       for (uint32_t i = 0; i < kv_heads; ++i) {
         const std::byte* from =
-            payload + first * row_bytes + geometry.HeadOffset(call.layer, kv, part.kv_head + i);
+            payload + first * row_bytes + geometry.HeadOffset(call.layer, kv, part->kv_head + i);
         for (uint64_t k = 0; k < count; ++k, from += row_bytes) scratch.ahead.push_back(from);
       }
     }
@@ -255,7 +254,7 @@ void NativeAttention::ByTile(const Call& call) {
     for (; part.chunk < chunks; ++part.chunk) {
       Part next = part;
       ++next.chunk;
-      LookAhead(call, next, 1, scratch);
+      LookAhead(call, next.chunk < chunks ? &next : nullptr, 1, scratch);
       Chunk(call, part, scratch);
       MergeChunk(call, tile, part.chunk, scratch.sums.data(), scratch.acc.data(), scratch);
     }
@@ -285,8 +284,7 @@ void NativeAttention::ByChunk(const Call& call) {
     Scratch& scratch = scratch_[thread];
     // What this thread comes to next when the others keep pace.
     const uint64_t next = (unit + team_.size()) * heads;
-    LookAhead(call, next < parts_.size() ? parts_[next] : Part{.chunk = UINT32_MAX}, heads,
-              scratch);
+    LookAhead(call, next < parts_.size() ? &parts_[next] : nullptr, heads, scratch);
     for (uint32_t i = 0; i < heads; ++i) {
       const Part& part = parts_[unit * heads + i];
       const Tile& tile = tiles_[part.tile];

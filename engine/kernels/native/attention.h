@@ -80,7 +80,8 @@ class NativeAttention {
   void ForEachBlock(const Call& call, const Part& part, const Take& take) const;
   // Where a part's rows are.
   void PointAt(const Call& call, const Part& part, KvPart kv, std::vector<const void*>& rows) const;
-  void LookAhead(const Call& call, const Part& part, uint32_t kv_heads, Scratch& scratch) const;
+  // To a part's rows of `kv_heads` heads from its own on; null: to nothing.
+  void LookAhead(const Call& call, const Part* part, uint32_t kv_heads, Scratch& scratch) const;
   // Of what is ahead, rows to be fetched while `tokens` are multiplied with.
   static std::span<const void* const> Ahead(uint32_t tokens, Scratch& scratch);
   void ScoreKeys(uint32_t lines, uint32_t tokens, Scratch& scratch) const;
