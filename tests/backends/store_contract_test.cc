@@ -527,7 +527,6 @@ const StoreCase kStoreCases[] = {
     {"Plugin", "plugin:" KVBED_TEST_PLUGIN "?path={}", false, true},
     {"PluginInSmallWindow", "plugin:" KVBED_TEST_PLUGIN "?window=2101248&path={}", false, true},
     {"Exec", "exec:" KVBED_TEST_EXEC_STORE " --dir {}", false, true},
-#ifndef __SANITIZE_ADDRESS__  // which sees no more in these than in the two above
     {"PluginOnlyWhatIsRequired", "plugin:" KVBED_TEST_PLUGIN_BARE "?manifests={}.m&path={}", false,
      true},
     {"PluginWithoutPersistence", "plugin:" KVBED_TEST_PLUGIN_BARE "?path={}", false, false},
@@ -537,7 +536,6 @@ const StoreCase kStoreCases[] = {
      " --dir {} --without flush,exists,remove,list,manifests",
      false, true},
     {"ExecExample", "exec:" KVBED_EXAMPLE_EXEC_STORE " --dir {}", false, true},
-#endif
 };
 
 INSTANTIATE_TEST_SUITE_P(EveryStore, StoreContractTest, ::testing::ValuesIn(kStoreCases),
